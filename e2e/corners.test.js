@@ -56,7 +56,7 @@ test("confirmation pages fit everywhere", async () => {
     ["removing a deployment", `/deployments/${one.id}?ask=remove`],
     ["going back", `/deployments/${one.id}?ask=back&revision=1`],
     ["trying again", `/deployments/${one.id}?ask=retry`],
-    ["deleting a device record", "/devices/press-01/press-01?ask=forget"],
+    ["deleting a device record", "/devices/press-01/press-01?ask=delete"],
     ["decommissioning a client", "/clients/press-01?ask=decommission"],
     ["approving a client", "/clients/press-01?ask=accept"],
     ["deleting a group", "/groups/pressing?ask=delete"],

@@ -25,7 +25,7 @@ async function everyPage() {
   const ask = `/deployments/${deployment.id}`;
   return [
     "/", "/devices", "/devices?state=offline", "/devices?q=nothing-like-it", "/devices/add", "/devices/press-01/press-01", "/devices/gateway-01/gateway-01",
-    "/devices/press-01/press-01?ask=forget", "/clients/press-01?ask=decommission", "/groups", "/groups/new", "/groups/pressing",
+    "/devices/press-01/press-01?ask=delete", "/clients/press-01?ask=decommission", "/groups", "/groups/new", "/groups/pressing",
     "/catalog", "/catalog?q=nothing-like-it", "/catalog?device=press-01/press-01", "/catalog/add", "/catalog/line-monitor", "/catalog/line-monitor/compatibility",
     "/deployments", "/deployments?state=failed", ask, `${ask}?ask=remove`, "/rollouts", `/rollouts/${deployment.rollout}`,
     "/events", "/events?kind=client", "/audit", "/audit?check=yes",

@@ -62,7 +62,7 @@ timeout 55 "$venv/bin/schemathesis" run "$document" --url "$url" \
   --checks not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance \
   --phases examples,coverage,fuzzing --mode all --max-examples 5 --generation-deterministic \
   --workers 1 --request-timeout 10 --suppress-health-check all \
-  --exclude-operation-id upload_application --exclude-path /api/events/stream --exclude-path /api/applications/import --exclude-path /api/registry/copies \
+  --exclude-operation-id upload_application --exclude-path /api/events/stream --exclude-path /api/applications/import --exclude-operation-id create_copy \
   --exclude-path-regex '^/api/registries/.*/check$|/components/check$' \
   --no-color >"$log" 2>&1 || {
   tail -n 100 "$log"

@@ -4,11 +4,43 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use utoipa::ToSchema;
 
+/// The state of an API token or a web session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum TokenState {
+    Active,
+    Expired,
+    Revoked,
+}
+
+impl TokenState {
+    /// The wire value.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Expired => "expired",
+            Self::Revoked => "revoked",
+        }
+    }
+}
+
+impl From<margrave_core::model::TokenState> for TokenState {
+    fn from(state: margrave_core::model::TokenState) -> Self {
+        use margrave_core::model::TokenState as Domain;
+        match state {
+            Domain::Active => Self::Active,
+            Domain::Expired => Self::Expired,
+            Domain::Revoked => Self::Revoked,
+        }
+    }
+}
+
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Token {
     pub id: String,
     pub name: String,
+    pub state: TokenState,
     pub created_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
@@ -112,6 +144,8 @@ pub struct Session {
     pub id: String,
     /// Its owner: `operator:admin`, `token:ci`.
     pub actor: String,
+    /// Ended sessions are not listed.
+    pub state: TokenState,
     pub address: String,
     pub browser: String,
     pub created_at: String,

@@ -38,7 +38,7 @@ pub struct Client {
     pub last_seen_at: Option<String>,
     /// When it last connected without being accepted, if later; known since the start of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_asked_at: Option<String>,
+    pub last_rejected_at: Option<String>,
     pub manifest_version: u64,
     pub revision: i64,
 }
@@ -145,7 +145,7 @@ pub struct EnrollmentToken {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EnrollmentTokenState {
-    Open,
+    Active,
     Used,
     Expired,
 }
@@ -154,7 +154,7 @@ impl EnrollmentTokenState {
     /// The wire value.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Open => "open",
+            Self::Active => "active",
             Self::Used => "used",
             Self::Expired => "expired",
         }

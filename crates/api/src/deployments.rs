@@ -15,15 +15,36 @@ pub enum DeploymentState {
     /// No report yet, or a retry without a report yet.
     Pending,
     DeviceOffline,
+    /// Is to be removed: the device is at it.
+    Removing,
+    Removed,
 }
 
 impl DeploymentState {
-    pub const ALL: [Self; 6] =
-        [Self::UpToDate, Self::Updating, Self::Failed, Self::Outdated, Self::Pending, Self::DeviceOffline];
+    pub const ALL: [Self; 8] = [
+        Self::UpToDate,
+        Self::Updating,
+        Self::Failed,
+        Self::Outdated,
+        Self::Pending,
+        Self::DeviceOffline,
+        Self::Removing,
+        Self::Removed,
+    ];
 
     /// The wire value.
     pub fn as_str(self) -> &'static str {
         margrave_core::deployment_state::DeploymentState::from(self).as_str()
+    }
+
+    /// Whether the device has what is desired.
+    pub fn is_done(self) -> bool {
+        margrave_core::deployment_state::DeploymentState::from(self).is_done()
+    }
+
+    /// Whether nothing is expected of the device until somebody acts: it is done, or it failed.
+    pub fn is_settled(self) -> bool {
+        margrave_core::deployment_state::DeploymentState::from(self).is_settled()
     }
 }
 
@@ -37,6 +58,8 @@ impl From<margrave_core::deployment_state::DeploymentState> for DeploymentState 
             Domain::Outdated => Self::Outdated,
             Domain::Pending => Self::Pending,
             Domain::DeviceOffline => Self::DeviceOffline,
+            Domain::Removing => Self::Removing,
+            Domain::Removed => Self::Removed,
         }
     }
 }
@@ -50,6 +73,8 @@ impl From<DeploymentState> for margrave_core::deployment_state::DeploymentState 
             DeploymentState::Outdated => Self::Outdated,
             DeploymentState::Pending => Self::Pending,
             DeploymentState::DeviceOffline => Self::DeviceOffline,
+            DeploymentState::Removing => Self::Removing,
+            DeploymentState::Removed => Self::Removed,
         }
     }
 }

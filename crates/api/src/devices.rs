@@ -4,12 +4,62 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeviceState {
+    /// Its client is not accepted.
+    Blocked,
+    /// All of its deployments failed.
+    Failed,
+    /// Some of its deployments failed.
+    Degraded,
+    Offline,
+    Updating,
+    /// Everything is as desired.
+    Online,
+}
+
+impl DeviceState {
+    /// The wire value.
+    pub fn as_str(self) -> &'static str {
+        margrave_core::model::DeviceState::from(self).as_str()
+    }
+}
+
+impl From<margrave_core::model::DeviceState> for DeviceState {
+    fn from(state: margrave_core::model::DeviceState) -> Self {
+        use margrave_core::model::DeviceState as Domain;
+        match state {
+            Domain::Blocked => Self::Blocked,
+            Domain::Failed => Self::Failed,
+            Domain::Degraded => Self::Degraded,
+            Domain::Offline => Self::Offline,
+            Domain::Updating => Self::Updating,
+            Domain::Online => Self::Online,
+        }
+    }
+}
+
+impl From<DeviceState> for margrave_core::model::DeviceState {
+    fn from(state: DeviceState) -> Self {
+        match state {
+            DeviceState::Blocked => Self::Blocked,
+            DeviceState::Failed => Self::Failed,
+            DeviceState::Degraded => Self::Degraded,
+            DeviceState::Offline => Self::Offline,
+            DeviceState::Updating => Self::Updating,
+            DeviceState::Online => Self::Online,
+        }
+    }
+}
+
 #[expect(clippy::struct_excessive_bools, reason = "four independent facts about a device")]
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Device {
     pub client: String,
     pub device: String,
+    pub state: DeviceState,
     pub vendor: String,
     pub model_number: String,
     pub serial_number: String,
@@ -81,7 +131,8 @@ pub struct DeviceRef {
     pub device: String,
 }
 
-/// Names a device in an answer, as members of a larger object: unlike [`DeviceRef`] it allows others beside it.
+// Unlike `DeviceRef` it is flattened into larger objects, so it allows other members.
+/// Names a device in a response.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeviceName {

@@ -80,7 +80,7 @@ pub struct RegistryCheck {
 #[serde(rename_all = "kebab-case")]
 pub enum CheckOutcome {
     /// It is reachable, and accepts the user and password if it requires any.
-    Answered,
+    Reachable,
     /// Its name cannot be resolved.
     NameUnknown,
     /// It does not respond, or not now.
@@ -95,7 +95,7 @@ pub enum CheckOutcome {
 
 impl CheckOutcome {
     pub fn is_good(self) -> bool {
-        self == Self::Answered
+        self == Self::Reachable
     }
 }
 

@@ -17,6 +17,47 @@ pub enum RolloutKind {
     Remove,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RolloutState {
+    /// Not published to all devices yet, or some are still updating.
+    InProgress,
+    /// Reserved.
+    Paused,
+    Completed,
+    CompletedWithFailures,
+    /// Some targets were left unchanged.
+    Cancelled,
+}
+
+impl RolloutState {
+    pub const ALL: [Self; 5] =
+        [Self::InProgress, Self::Paused, Self::Completed, Self::CompletedWithFailures, Self::Cancelled];
+
+    /// The wire value.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::InProgress => "in-progress",
+            Self::Paused => "paused",
+            Self::Completed => "completed",
+            Self::CompletedWithFailures => "completed-with-failures",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl From<margrave_core::model::RolloutState> for RolloutState {
+    fn from(state: margrave_core::model::RolloutState) -> Self {
+        use margrave_core::model::RolloutState as Domain;
+        match state {
+            Domain::InProgress => Self::InProgress,
+            Domain::Completed => Self::Completed,
+            Domain::CompletedWithFailures => Self::CompletedWithFailures,
+            Domain::Cancelled => Self::Cancelled,
+        }
+    }
+}
+
 /// Which devices (for create) or which existing deployments (otherwise). Exactly one of the members.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -66,10 +107,12 @@ pub struct Rollout {
     pub kind: RolloutKind,
     pub application: String,
     pub version: String,
+    pub state: RolloutState,
     pub total: u64,
     /// Targets whose manifests are published.
     pub published: u64,
     pub skipped: Vec<Skipped>,
+    /// Whether its manifests are published, to all targets or up to its cancellation; devices may still be updating.
     pub finished: bool,
     pub actor: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -110,10 +153,11 @@ impl Rollout {
         if self.kind == RolloutKind::Remove { 0 } else { self.past.total() }
     }
 
-    /// Targets without any known outcome: they were changed again before outcomes were stored.
-    pub fn untold(&self) -> u64 {
-        let told = self.outcome().total() + self.skipped.len() as u64;
-        if self.deployments.is_some() { self.published.saturating_sub(told) } else { 0 }
+    /// Deployments that are neither done nor failed; only in the response for one rollout.
+    pub fn unfinished(&self) -> u64 {
+        self.deployments
+            .as_ref()
+            .map_or(0, |counts| counts.total() - counts.done() - counts.of(DeploymentState::Failed))
     }
 }
 
@@ -123,6 +167,9 @@ pub struct Skipped {
     pub deployment: String,
     /// Why, as a stable name: `revision-changed`, `already-deployed`, `version-not-found`; more may be added.
     pub kind: String,
+    /// What belongs to the kind: `{"current": 3, "expected": 2}` for `revision-changed`.
+    #[schema(value_type = Object)]
+    pub data: serde_json::Value,
     /// Why, as a sentence for people; its wording may change.
     pub reason: String,
 }
@@ -181,6 +228,12 @@ pub enum DiffSign {
 pub struct SkippedDevice {
     #[serde(flatten)]
     pub device: DeviceName,
+    /// Why, as a stable name.
+    pub kind: String,
+    /// What belongs to the kind.
+    #[schema(value_type = Object)]
+    pub data: serde_json::Value,
+    /// Why, as a sentence for people; its wording may change.
     pub reason: String,
 }
 

@@ -16,6 +16,11 @@ impl Counts {
         self.0.get(&deployment_state).copied().unwrap_or_default()
     }
 
+    /// Deployments whose devices have what is desired.
+    pub fn done(&self) -> u64 {
+        self.of(DeploymentState::UpToDate) + self.of(DeploymentState::Removed)
+    }
+
     pub fn total(&self) -> u64 {
         self.0.values().sum()
     }

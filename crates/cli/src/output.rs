@@ -199,11 +199,17 @@ fn trim_margin(lines: &[String]) -> String {
 fn state_color(text: &str) -> Option<comfy_table::Color> {
     use comfy_table::Color;
     match text {
-        "up-to-date" | "installed" | "accepted" | "compatible" | "ok" | "yes" => Some(Color::Green),
-        "failed" | "incompatible" | "decommissioned" | "broken" => Some(Color::Red),
-        "updating" | "installing" | "waiting" | "pending" | "outdated" | "device-offline" | "unknown" | "offline" => {
-            Some(Color::Yellow)
-        }
+        "up-to-date" | "removed" | "online" | "active" | "reachable" | "completed" | "installed" | "accepted"
+        | "compatible" | "ok" | "yes" => Some(Color::Green),
+        "failed"
+        | "degraded"
+        | "completed-with-failures"
+        | "incompatible"
+        | "decommissioned"
+        | "revoked"
+        | "broken" => Some(Color::Red),
+        "updating" | "removing" | "in-progress" | "installing" | "waiting" | "expired" | "pending" | "outdated"
+        | "device-offline" | "unknown" | "offline" => Some(Color::Yellow),
         _ => None,
     }
 }

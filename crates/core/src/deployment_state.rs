@@ -9,9 +9,9 @@ use margo::status::State;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DeploymentState {
-    /// Adopted the target version and installed (or removed, when that is desired).
+    /// Adopted the target version and installed.
     UpToDate,
-    /// Adopted the target version; installation or removal is in progress.
+    /// Adopted the target version; the installation is in progress.
     Updating,
     /// Adopted the target version, failed and has not succeeded since, even if it is retrying.
     Failed,
@@ -22,11 +22,23 @@ pub enum DeploymentState {
     Pending,
     /// Its client has been offline for longer than the configured limit.
     DeviceOffline,
+    /// Is to be removed, and its device has adopted the manifest without it.
+    Removing,
+    /// Was to be removed and is gone, or was never started.
+    Removed,
 }
 
 impl DeploymentState {
-    pub const ALL: [Self; 6] =
-        [Self::UpToDate, Self::Updating, Self::Failed, Self::Outdated, Self::Pending, Self::DeviceOffline];
+    pub const ALL: [Self; 8] = [
+        Self::UpToDate,
+        Self::Updating,
+        Self::Failed,
+        Self::Outdated,
+        Self::Pending,
+        Self::DeviceOffline,
+        Self::Removing,
+        Self::Removed,
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -36,7 +48,19 @@ impl DeploymentState {
             Self::Outdated => "outdated",
             Self::Pending => "pending",
             Self::DeviceOffline => "device-offline",
+            Self::Removing => "removing",
+            Self::Removed => "removed",
         }
+    }
+
+    /// Whether the device has what is desired.
+    pub fn is_done(self) -> bool {
+        matches!(self, Self::UpToDate | Self::Removed)
+    }
+
+    /// Whether nothing is expected of the device until somebody acts: it is done, or it failed.
+    pub fn is_settled(self) -> bool {
+        self.is_done() || self == Self::Failed
     }
 
     pub fn parse(text: &str) -> Option<Self> {
@@ -58,8 +82,8 @@ pub fn judge(
     let state_from_last_report = state_from_last_report(deployment, reported.map(LastReport::from));
     let offline = last_seen.is_none_or(|seen| seen < offline_before);
     match state_from_last_report {
-        _ if never_started(deployment, reported.is_some(), last_seen) => DeploymentState::UpToDate,
-        DeploymentState::UpToDate | DeploymentState::Failed => state_from_last_report,
+        _ if never_started(deployment, reported.is_some(), last_seen) => DeploymentState::Removed,
+        settled if settled.is_settled() => settled,
         _ if offline => DeploymentState::DeviceOffline,
         _ => state_from_last_report,
     }
@@ -95,14 +119,17 @@ pub fn state_from_last_report(deployment: &Deployment, reported: Option<LastRepo
     match (deployment.desired, state) {
         // ST-11: the standard leaves open which version goes with a removal, and an id is never reused after its
         // removal.
-        (Desired::Absent, State::Removed) if adopted_version != 0 => DeploymentState::UpToDate,
+        (Desired::Absent, State::Removed) if adopted_version != 0 => DeploymentState::Removed,
         // Failed until it succeeds, is republished or gets another revision: the attempts in between add nothing.
         _ if failed_version.is_some_and(|failed| failed >= deployment.target_version) => DeploymentState::Failed,
         _ if !adopted && adopted_version != 0 && adopted_version >= deployment.changed_version => {
             DeploymentState::Pending
         }
-        _ if !adopted => DeploymentState::Outdated,
+        // A deployment that is to be removed has no newer revision.
+        (Desired::Absent, _) if !adopted => DeploymentState::Pending,
+        (Desired::Present, _) if !adopted => DeploymentState::Outdated,
         (Desired::Present, State::Installed) => DeploymentState::UpToDate,
-        _ => DeploymentState::Updating,
+        (Desired::Present, _) => DeploymentState::Updating,
+        (Desired::Absent, _) => DeploymentState::Removing,
     }
 }

@@ -9,6 +9,7 @@ pub use message::{message, remark, subject_name};
 
 use crate::model::AuditRecord;
 use crate::time::Timestamp;
+use margo::status::State;
 use serde_json::{Map, Value, json};
 
 /// Long enough to understand the error of a device; the deployment has the full text.
@@ -184,6 +185,17 @@ fn label_changes(record: &AuditRecord) -> Value {
     json!({ "set": set, "removed": removed })
 }
 
+/// Kinds of events that no audit record causes.
+const OBSERVED_KINDS: [&str; 5] =
+    ["client.connected", "client.offline", "client.online", "rollout.finished", "server.started"];
+
+/// All kinds of events that have a name of their own.
+pub fn kinds() -> impl Iterator<Item = String> {
+    let reported = State::ALL.into_iter().map(|state| format!("deployment.{}", state.as_str()));
+    let caused = KINDS.iter().map(|(_, kind, _)| (*kind).to_owned());
+    caused.chain(OBSERVED_KINDS.map(str::to_owned)).chain(reported)
+}
+
 /// The kind of the event for each action, and the predicate of the sentence about it.
 const KINDS: [(&str, &str, &str); 39] = [
     ("client.create", "client.created", "was created"),
@@ -208,7 +220,7 @@ const KINDS: [(&str, &str, &str); 39] = [
     ("token.revoke", "token.revoked", "was revoked"),
     ("operator.create", "operator.created", "was created"),
     ("operator.password", "operator.password", "has a new password"),
-    ("session.refuse", "session.refused", "could not sign in: wrong name or password"),
+    ("session.reject", "session.rejected", "could not sign in: wrong name or password"),
     ("session.create", "session.opened", "was opened"),
     ("session.end", "session.ended", "was ended"),
     ("enrollment-token.revoke", "enrollment-token.revoked", "had its enrollment tokens revoked"),

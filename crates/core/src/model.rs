@@ -82,8 +82,10 @@ pub struct Device {
 pub enum DeviceState {
     /// Its client is not accepted.
     Blocked,
-    /// Some deployment on it failed.
+    /// All desired deployments on it failed, or only a removal did.
     Failed,
+    /// Some deployment on it failed.
+    Degraded,
     /// Its client has been offline for longer than the configured limit.
     Offline,
     /// Some deployment on it is not up to date yet.
@@ -92,12 +94,14 @@ pub enum DeviceState {
 }
 
 impl DeviceState {
-    pub const ALL: [Self; 5] = [Self::Blocked, Self::Failed, Self::Offline, Self::Updating, Self::Online];
+    pub const ALL: [Self; 6] =
+        [Self::Blocked, Self::Failed, Self::Degraded, Self::Offline, Self::Updating, Self::Online];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Blocked => "blocked",
             Self::Failed => "failed",
+            Self::Degraded => "degraded",
             Self::Offline => "offline",
             Self::Updating => "updating",
             Self::Online => "online",
@@ -105,6 +109,28 @@ impl DeviceState {
     }
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.as_str() == text)
+    }
+
+    /// The store applies the same rules in SQL; the conformance suite compares the two.
+    pub fn of(
+        client: ClientState,
+        offline: bool,
+        deployments: impl IntoIterator<Item = (Desired, DeploymentState)>,
+    ) -> Self {
+        let (mut failed, mut unfinished, mut others) = (false, false, false);
+        for (desired, state) in deployments {
+            failed |= state == DeploymentState::Failed;
+            unfinished |= !state.is_done();
+            others |= desired == Desired::Present && state != DeploymentState::Failed;
+        }
+        match () {
+            () if client != ClientState::Accepted => Self::Blocked,
+            () if failed && others => Self::Degraded,
+            () if failed => Self::Failed,
+            () if offline => Self::Offline,
+            () if unfinished => Self::Updating,
+            () => Self::Online,
+        }
     }
 }
 
@@ -339,6 +365,32 @@ pub struct RolloutProgress {
     pub rollback_to: Option<i64>,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RolloutState {
+    /// Not published to all devices yet, or some are still updating.
+    InProgress,
+    Completed,
+    CompletedWithFailures,
+    /// Some targets were left unchanged.
+    Cancelled,
+}
+
+impl RolloutProgress {
+    /// `deployments` are those that still belong to the rollout, by state.
+    pub fn state(&self, deployments: &BTreeMap<DeploymentState, u64>) -> RolloutState {
+        let failed = |counts: &BTreeMap<DeploymentState, u64>| {
+            counts.get(&DeploymentState::Failed).is_some_and(|count| *count > 0)
+        };
+        let unfinished = deployments.iter().any(|(state, count)| *count > 0 && !state.is_settled());
+        match () {
+            () if self.finished_at.is_none() || unfinished => RolloutState::InProgress,
+            () if self.done < self.total => RolloutState::Cancelled,
+            () if failed(deployments) || failed(&self.past) => RolloutState::CompletedWithFailures,
+            () => RolloutState::Completed,
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RolloutTarget {
     pub deployment: DeploymentId,
@@ -365,6 +417,24 @@ pub struct AuditRecord {
     pub after: Option<serde_json::Value>,
     pub previous_hash: String,
     pub hash: String,
+}
+
+/// The state of an API token or a web session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenState {
+    Active,
+    Expired,
+    Revoked,
+}
+
+impl TokenState {
+    pub fn of(expires_at: Option<Timestamp>, revoked_at: Option<Timestamp>, now: Timestamp) -> Self {
+        match (revoked_at, expires_at) {
+            (Some(_), _) => Self::Revoked,
+            (None, Some(end)) if end <= now => Self::Expired,
+            (None, _) => Self::Active,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

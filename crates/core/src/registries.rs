@@ -30,7 +30,7 @@ pub struct RegistryCheck {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CheckOutcome {
-    Answered,
+    Reachable,
     NameUnknown,
     Unreachable,
     /// Its certificate is invalid or not trusted.
@@ -43,11 +43,11 @@ pub enum CheckOutcome {
 
 impl CheckOutcome {
     pub const ALL: [Self; 6] =
-        [Self::Answered, Self::NameUnknown, Self::Unreachable, Self::Untrusted, Self::Denied, Self::NoRegistry];
+        [Self::Reachable, Self::NameUnknown, Self::Unreachable, Self::Untrusted, Self::Denied, Self::NoRegistry];
 
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Answered => "answered",
+            Self::Reachable => "reachable",
             Self::NameUnknown => "name-unknown",
             Self::Unreachable => "unreachable",
             Self::Untrusted => "untrusted",

@@ -120,10 +120,11 @@ columns! {
 pub fn device_severity(state: DeviceState) -> i64 {
     match state {
         DeviceState::Failed => 0,
-        DeviceState::Blocked => 1,
-        DeviceState::Offline => 2,
-        DeviceState::Updating => 3,
-        DeviceState::Online => 4,
+        DeviceState::Degraded => 1,
+        DeviceState::Blocked => 2,
+        DeviceState::Offline => 3,
+        DeviceState::Updating => 4,
+        DeviceState::Online => 5,
     }
 }
 
@@ -135,6 +136,8 @@ pub fn deployment_severity(state: DeploymentState) -> i64 {
         DeploymentState::Outdated => 2,
         DeploymentState::Pending => 3,
         DeploymentState::Updating => 4,
-        DeploymentState::UpToDate => 5,
+        DeploymentState::Removing => 5,
+        DeploymentState::UpToDate => 6,
+        DeploymentState::Removed => 7,
     }
 }

@@ -153,7 +153,7 @@ impl Demo {
         match (client, deployment.state) {
             (Some(client), DeploymentState::Pending | DeploymentState::DeviceOffline) => !client.online,
             (Some(client), DeploymentState::Failed) => client.behavior.contains("always"),
-            (_, deployment_state) => deployment_state == DeploymentState::UpToDate,
+            (_, deployment_state) => deployment_state.is_done(),
         }
     }
 

@@ -317,13 +317,13 @@ CREATE TABLE event_head (
 );
 INSERT INTO event_head (id, newest) VALUES (1, 0);
 
--- Answers to calls with an idempotency key, written in the transaction of the effect. Only hashes of key and request; the answer
+-- Responses to calls with an idempotency key, written in the transaction of the effect. Only hashes of key and request; the answer
 -- is sealed, or empty when it was not kept. `seq` counts per token.
 CREATE TABLE idempotency_keys (
     token_id TEXT NOT NULL,
     key_hash TEXT NOT NULL,
     request_hash TEXT NOT NULL,
-    answer BYTEA NOT NULL,
+    response BYTEA NOT NULL,
     seq BIGINT NOT NULL,
     created_at BIGINT NOT NULL,
     PRIMARY KEY (token_id, key_hash)

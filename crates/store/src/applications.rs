@@ -268,9 +268,13 @@ async fn used_by(connection: &mut AnyConnection, application: &ApplicationId, ve
     let row = Columns::of("deployments", &row);
     Ok(match (row.unsigned("placed")?, row.unsigned("coming")?) {
         (0, 0) => None,
-        (0, coming) => Some(format!("{coming} unfinished rollouts")),
-        (placed, _) => Some(format!("{placed} deployments")),
+        (0, coming) => Some(count(coming, "unfinished rollout")),
+        (placed, _) => Some(count(placed, "deployment")),
     })
+}
+
+fn count(number: u64, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
 /// Deletes the rows and returns the package digest; the next pruning removes the blobs.

@@ -21,8 +21,8 @@ use uuid::Uuid;
 macro_rules! deployment_state_case {
     () => {
         "CASE
-            WHEN d.desired = 'absent' AND s.state = 'removed' AND s.adopted_version <> 0 THEN 'up-to-date'
-            WHEN d.desired = 'absent' AND s.state IS NULL AND c.seen_at > d.updated_at THEN 'up-to-date'
+            WHEN d.desired = 'absent' AND s.state = 'removed' AND s.adopted_version <> 0 THEN 'removed'
+            WHEN d.desired = 'absent' AND s.state IS NULL AND c.seen_at > d.updated_at THEN 'removed'
             WHEN d.desired = 'present' AND s.state = 'installed' AND s.adopted_version <> 0
                  AND s.adopted_version >= d.target_version THEN 'up-to-date'
             WHEN s.failed_version IS NOT NULL AND s.failed_version >= d.target_version THEN 'failed'
@@ -30,7 +30,9 @@ macro_rules! deployment_state_case {
             WHEN s.state IS NULL THEN 'pending'
             WHEN s.adopted_version <> 0 AND s.adopted_version < d.target_version
                  AND s.adopted_version >= d.changed_version THEN 'pending'
-            WHEN s.adopted_version = 0 OR s.adopted_version < d.target_version THEN 'outdated'
+            WHEN s.adopted_version = 0 OR s.adopted_version < d.target_version
+                 THEN CASE WHEN d.desired = 'absent' THEN 'pending' ELSE 'outdated' END
+            WHEN d.desired = 'absent' THEN 'removing'
             ELSE 'updating'
          END"
     };

@@ -198,7 +198,7 @@ impl ReportChange {
 }
 
 async fn put(connection: &mut AnyConnection, report: &DeviceWrite) -> Result<(DevicePut, Option<ReportChange>)> {
-    let DeviceWrite { key, capabilities, body, received_at } = report;
+    let DeviceWrite { key, body, received_at, .. } = report;
     // The client row orders two reports about one new device, and a child after the removal of its gateway.
     if crate::clients::lock(connection, &key.client).await?.is_none() {
         return Err(StoreError::NotFound { what: format!("client `{}`", key.client) });
@@ -211,12 +211,10 @@ async fn put(connection: &mut AnyConnection, report: &DeviceWrite) -> Result<(De
     }
     let before = read_one(connection, key).await?;
     if before.as_ref().is_some_and(|before| before.capabilities == *body) {
-        // An older server may have stored the same report without reading its runtime.
-        sqlx::query("UPDATE devices SET reported_at = $3, simulated = $4 WHERE client_id = $1 AND device_id = $2")
+        sqlx::query("UPDATE devices SET reported_at = $3 WHERE client_id = $1 AND device_id = $2")
             .bind(key.client.as_str())
             .bind(key.device.as_str())
             .bind(received_at.0)
-            .bind(i64::from(is_simulated(capabilities)))
             .execute(connection)
             .await
             .during("note when a device reported")?;

@@ -45,10 +45,10 @@ pub struct KeyEntry {
 /// `Repeated` if another call was first, which aborts the whole transaction.
 pub(crate) async fn claim(connection: &mut AnyConnection, key: &KeyWrite) -> Result<()> {
     let row = sqlx::query(
-        "INSERT INTO idempotency_keys (token_id, key_hash, request_hash, answer, created_at, seq)
+        "INSERT INTO idempotency_keys (token_id, key_hash, request_hash, response, created_at, seq)
          VALUES ($1, $2, $3, $4, $5,
                  (SELECT COALESCE(MAX(k.seq), 0) + 1 FROM idempotency_keys k WHERE k.token_id = $1))
-         ON CONFLICT (token_id, key_hash) DO UPDATE SET request_hash = excluded.request_hash, answer = excluded.answer,
+         ON CONFLICT (token_id, key_hash) DO UPDATE SET request_hash = excluded.request_hash, response = excluded.response,
              created_at = excluded.created_at, seq = excluded.seq
          WHERE idempotency_keys.created_at <= $6
          RETURNING seq",
@@ -86,7 +86,7 @@ impl Store {
     /// The entry under a key.
     pub async fn key_find(&self, owner: &KeyOwner, expired_before: Timestamp) -> Result<Option<KeyEntry>> {
         let row = sqlx::query(
-            "SELECT request_hash, answer FROM idempotency_keys
+            "SELECT request_hash, response FROM idempotency_keys
              WHERE token_id = $1 AND key_hash = $2 AND created_at > $3",
         )
         .bind(owner.token.to_string())
@@ -97,7 +97,7 @@ impl Store {
         .during("find an idempotency key")?;
         let Some(row) = row else { return Ok(None) };
         let row = Columns::of("idempotency_keys", &row);
-        Ok(Some(KeyEntry { request_hash: row.text("request_hash")?, answer: row.bytes("answer")? }))
+        Ok(Some(KeyEntry { request_hash: row.text("request_hash")?, answer: row.bytes("response")? }))
     }
 
     /// Stores a key alone, for effects outside of a store transaction; fails with `Repeated` if it exists.

@@ -135,7 +135,7 @@ impl Store {
             " AS deployment_state FROM ",
             deployments_with_status!(),
             " JOIN clients k ON k.id = d.client_id WHERE k.state <> 'decommissioned') counted
-              WHERE deployment_state <> 'up-to-date' AND deployment_state <> 'failed'
+              WHERE deployment_state NOT IN ('up-to-date', 'removed', 'failed')
               GROUP BY rollout_id ORDER BY MAX(updated_at) DESC, rollout_id LIMIT $2"
         ))
         .bind(offline_before.0)

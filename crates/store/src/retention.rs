@@ -175,7 +175,7 @@ impl Store {
             let deployment = read_deployment(row, &self.sealing)?;
             let last_seen = row.number_maybe("seen_at")?.map(Timestamp);
             let outcome = match row.text_maybe("state")? {
-                None if never_started(&deployment, false, last_seen) => DeploymentState::UpToDate,
+                None if never_started(&deployment, false, last_seen) => DeploymentState::Removed,
                 _ => read_state_from_last_report(row, &deployment)?,
             };
             outcomes.add(deployment.rollout, outcome);

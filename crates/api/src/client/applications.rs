@@ -48,9 +48,9 @@ impl ApiClient {
         self.get(self.url(["applications", id, "versions", version]), &[]).await
     }
 
-    /// `POST /api/applications/{id}/versions/{version}/components`
-    pub async fn ask_application_components(&self, id: &str, version: &str) -> Result<ApplicationVersion> {
-        let url = self.url(["applications", id, "versions", version, "components"]);
+    /// `POST /api/applications/{id}/versions/{version}/components/check`
+    pub async fn check_application_components(&self, id: &str, version: &str) -> Result<ApplicationVersion> {
+        let url = self.url(["applications", id, "versions", version, "components", "check"]);
         self.send(Method::POST, url, Terms::default(), &()).await
     }
 

@@ -19,7 +19,7 @@ impl ApiClient {
     }
 
     /// `POST /api/registry/garbage-collection`
-    pub async fn collect_registry(&self) -> Result<Collection> {
+    pub async fn run_registry_garbage_collection(&self) -> Result<Collection> {
         self.send(Method::POST, self.url(["registry", "garbage-collection"]), Terms::default(), &serde_json::json!({}))
             .await
     }

@@ -150,7 +150,7 @@ fn one_version(application: &str, version: Option<String>) -> Outcome<(String, S
 
 async fn check(session: &Session, application: &str, version: Option<String>) -> Outcome {
     let version = version_or_newest(session, application, version).await?;
-    let checked = session.api.ask_application_components(application, &version).await?;
+    let checked = session.api.check_application_components(application, &version).await?;
     let Some(asked) = &checked.components_checked else {
         return Err(Failure::failed("the server did not return the result of the registry check"));
     };

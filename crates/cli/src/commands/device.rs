@@ -142,13 +142,14 @@ pub(crate) async fn run(command: DeviceCommand, session: &Session) -> Outcome {
 pub(crate) fn table(out: Output, devices: &[Device]) -> String {
     let now = clock::now();
     out.table(
-        &["device", "hosts", "architecture", "vendor and model", "labels", "last seen"],
+        &["device", "state", "hosts", "architecture", "vendor and model", "labels", "last seen"],
         devices.iter().map(|device| {
             let labels = [device_labels(device), operator_labels(&device.operator_labels)];
             let labels: Vec<_> = labels.into_iter().filter(|labels| !labels.is_empty()).collect();
             let seen = clock::contact(device.last_seen_at.as_deref(), now);
             vec![
                 device_name(&device.client, &device.device),
+                device.state.as_str().to_owned(),
                 hosts(device, ",", "nothing"),
                 device.architectures.join(","),
                 device.made_by().unwrap_or_default(),

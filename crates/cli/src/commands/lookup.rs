@@ -26,7 +26,7 @@ fn chosen(kind: LookupKind, name: &str, lookup: Lookup) -> Outcome<LookupMatch> 
         }
         1 if !more => Ok(matches.remove(0)),
         count => {
-            let many = if more { format!("more than {count}") } else { count.to_string() };
+            let many = if more { format!("at least {}", count + 1) } else { count.to_string() };
             let failure = Failure::usage(format!("`{name}` matches {many} {noun}s"));
             let failure = matches.iter().fold(failure, |failure, one| failure.because(described(one)));
             Err(failure.next(match kind {
@@ -62,7 +62,7 @@ mod tests {
             "error: `3f` matches 2 deployments\n  - 3f2a (line-monitor)\n  - 3f2b (line-monitor)\nnext: use a longer prefix"
         );
         let failure = chosen(LookupKind::Rollout, "3", found(&["3f2a"], true)).unwrap_err();
-        assert!(failure.what.contains("more than 1 rollouts"), "{}", failure.what);
+        assert!(failure.what.contains("at least 2 rollouts"), "{}", failure.what);
     }
 
     #[test]

@@ -97,7 +97,7 @@ pub(crate) async fn run(command: RegistryCommand, session: &Session) -> Outcome 
             })
         }
         RegistryCommand::Gc => {
-            let taken = session.api.collect_registry().await?;
+            let taken = session.api.run_registry_garbage_collection().await?;
             session.out.show(&taken, |out| {
                 out.fields(&[
                     ("Freed", HumanBytes(taken.bytes).to_string()),

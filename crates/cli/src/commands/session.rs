@@ -28,11 +28,12 @@ pub(crate) async fn run(command: SessionCommand, session: &Session) -> Outcome {
             let now = clock::now();
             session.out.show(&sessions, |out| {
                 out.table(
-                    &["session", "actor", "address", "signed in", "last used", "expires", "browser"],
+                    &["session", "actor", "state", "address", "signed in", "last used", "expires", "browser"],
                     sessions.iter().map(|one| {
                         vec![
                             one.id.clone(),
                             one.actor.clone(),
+                            one.state.as_str().to_owned(),
                             one.address.clone(),
                             clock::ago(&one.created_at, now),
                             clock::ago(&one.seen_at, now),

@@ -55,22 +55,12 @@ pub(crate) async fn run(command: TokenCommand, session: &Session) -> Outcome {
                 out.table(
                     &["token", "name", "created", "expires", "state"],
                     tokens.iter().map(|token| {
-                        let expired = token
-                            .expires_at
-                            .as_deref()
-                            .and_then(|at| at.parse::<jiff::Timestamp>().ok())
-                            .is_some_and(|at| at <= now);
-                        let state = match &token.revoked_at {
-                            Some(_) => "revoked",
-                            None if expired => "expired",
-                            None => "ok",
-                        };
                         vec![
                             token.id.clone(),
                             token.name.clone(),
                             clock::ago(&token.created_at, now),
                             token.expires_at.as_deref().map_or_else(|| "never".to_owned(), |at| clock::ago(at, now)),
-                            state.to_owned(),
+                            token.state.as_str().to_owned(),
                         ]
                     }),
                 )

@@ -134,7 +134,7 @@ fn waiting_for_an_offline_device_times_out_with_its_own_exit_code() {
     until("deployment", || (server.json(&["deployment", "list"]) != json!([])).then_some(()));
     let seen = server.run(&["rollout", "wait", id, "--timeout", "0s", "-q"]);
     assert_eq!((seen.code, &*seen.stdout), (7, ""), "{}", seen.stderr);
-    assert!(seen.stderr.contains("1 of 1 devices not up to date after 0 s\n  - gone: "), "{}", seen.stderr);
+    assert!(seen.stderr.contains("1 of 1 device not up to date after 0 s\n  - gone: "), "{}", seen.stderr);
     assert!(seen.stderr.contains("next: the rollout continues; `margrave rollout wait <uuid>`"), "{}", seen.stderr);
 }
 

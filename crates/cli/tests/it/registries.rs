@@ -39,8 +39,8 @@ fn adds_checks_uses_updates_and_removes_an_external_registry() {
     assert!(changed.code == 0 && changed.stderr.contains("the user and password were accepted"), "{}", changed.stderr);
     let listed = server.json(&["registry", "external"]);
     assert_eq!((&listed[0]["username"], &listed[0]["revision"]), (&USER.into(), &2.into()));
-    assert_eq!(listed[0]["lastCheck"]["outcome"], "answered");
-    assert_eq!(server.json(&["registry", "check", &host])["outcome"], "answered");
+    assert_eq!(listed[0]["lastCheck"]["outcome"], "reachable");
+    assert_eq!(server.json(&["registry", "check", &host])["outcome"], "reachable");
 
     let app = server.folder.path().join("app");
     std::fs::create_dir_all(&app).unwrap();

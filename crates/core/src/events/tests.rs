@@ -150,3 +150,29 @@ fn shortens_the_longest_texts_of_an_event() {
     let many: Vec<u32> = (0..5000).collect();
     assert_eq!(NewEvent::new("x.y", About::default()).with(json!(many)).bounded().detail, None);
 }
+
+/// The kinds in the table of docs/api.md: `` `noun.verb`, `.verb` ``.
+fn documented_kinds() -> Vec<String> {
+    let text = include_str!("../../../../docs/api.md");
+    let rows = text.split_once("| kinds | when |").unwrap().1;
+    let mut kinds = Vec::new();
+    for row in rows.lines().skip(2).take_while(|line| line.starts_with('|')) {
+        let mut noun = String::new();
+        for name in row.split('|').nth(1).unwrap().split('`').skip(1).step_by(2) {
+            let (before, verb) = name.split_once('.').unwrap();
+            if !before.is_empty() {
+                before.clone_into(&mut noun);
+            }
+            kinds.push(format!("{noun}.{verb}"));
+        }
+    }
+    kinds
+}
+
+#[test]
+fn documents_every_kind() {
+    let (mut documented, mut known) = (documented_kinds(), super::kinds().collect::<Vec<_>>());
+    documented.sort_unstable();
+    known.sort_unstable();
+    assert_eq!(documented, known);
+}

@@ -7,7 +7,8 @@ use crate::secrets;
 use crate::state::ServerState;
 use margrave_api::access as wire;
 use margrave_api::page::Page;
-use margrave_core::model::{Actor, ApiToken};
+use margrave_core::model::{Actor, ApiToken, TokenState};
+use margrave_core::time::Timestamp;
 use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
@@ -46,7 +47,8 @@ pub async fn authenticate(state: &ServerState, secret: &str) -> AppResult<Option
 }
 
 pub async fn tokens(state: &ServerState) -> AppResult<Page<wire::Token>> {
-    Ok(whole(state.store.tokens().await?.into_iter().map(|token| token_to_wire(token, None)).collect()))
+    let now = state.now();
+    Ok(whole(state.store.tokens().await?.into_iter().map(|token| token_to_wire(token, now, None)).collect()))
 }
 
 pub async fn create_token(state: &ServerState, caller: &Caller, body: wire::CreateToken) -> AppResult<wire::Token> {
@@ -67,7 +69,7 @@ pub async fn create_token(state: &ServerState, caller: &Caller, body: wire::Crea
         revoked_at: None,
     };
     let secret = secrets::generate(secrets::API_TOKEN_PREFIX);
-    let made = token_to_wire(token.clone(), Some(secret.clone()));
+    let made = token_to_wire(token.clone(), now, Some(secret.clone()));
     let store = caller.store(state, &made);
     store.token_create(&caller.actor(body.comment), &token, &secrets::hash(&secret)).await?;
     Ok(made)
@@ -79,10 +81,11 @@ pub async fn revoke_token(state: &ServerState, caller: &Caller, id: &str, reason
     if state.store.token_revoke(&caller.actor(reason), uuid, state.now()).await? { Ok(()) } else { Err(missing()) }
 }
 
-fn token_to_wire(token: ApiToken, secret: Option<String>) -> wire::Token {
+fn token_to_wire(token: ApiToken, now: Timestamp, secret: Option<String>) -> wire::Token {
     wire::Token {
         id: token.id.to_string(),
         name: token.name,
+        state: TokenState::of(token.expires_at, token.revoked_at, now).into(),
         created_at: token.created_at.to_string(),
         expires_at: token.expires_at.map(|at| at.to_string()),
         revoked_at: token.revoked_at.map(|at| at.to_string()),

@@ -63,7 +63,7 @@ pub fn ids<'a>(texts: impl Iterator<Item = &'a str>) -> AppResult<Vec<ClientId>>
 
 fn bounded<T>(chosen: Vec<T>) -> AppResult<Vec<T>> {
     if chosen.len() > BULK_MAX {
-        return Err(AppError::invalid("several", format!("select at most {BULK_MAX} at once")));
+        return Err(AppError::invalid("selection", format!("select at most {BULK_MAX} at once")));
     }
     Ok(chosen)
 }

@@ -22,7 +22,7 @@ pub enum Part {
 
 impl Part {
     fn has(self, deployment: &wire::Deployment) -> bool {
-        let over = deployment.state == wire::DeploymentState::UpToDate;
+        let over = deployment.state == wire::DeploymentState::Removed;
         match deployment.desired {
             wire::Desired::Present => self == Self::Present,
             wire::Desired::Absent => self == if over { Self::Gone } else { Self::Going },

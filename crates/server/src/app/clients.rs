@@ -126,13 +126,13 @@ pub struct EnrollmentToken {
     pub created_at: Timestamp,
     pub expires_at: Timestamp,
     pub used_at: Option<Timestamp>,
-    pub expired: bool,
+    pub state: wire::EnrollmentTokenState,
 }
 
 impl EnrollmentToken {
     /// Whether a device can still enroll with it.
     pub fn is_open(&self) -> bool {
-        self.used_at.is_none() && !self.expired
+        self.state == wire::EnrollmentTokenState::Active
     }
 }
 
@@ -157,7 +157,11 @@ pub async fn enrollment_tokens(state: &ServerState) -> AppResult<EnrollmentToken
             created_at: one.created_at,
             expires_at: one.expires_at,
             used_at: one.used_at,
-            expired: one.expires_at <= now,
+            state: match one.used_at {
+                Some(_) => wire::EnrollmentTokenState::Used,
+                None if one.expires_at <= now => wire::EnrollmentTokenState::Expired,
+                None => wire::EnrollmentTokenState::Active,
+            },
         })
         .collect();
     Ok(EnrollmentTokens { items, more })
@@ -167,11 +171,7 @@ pub async fn enrollment_tokens(state: &ServerState) -> AppResult<EnrollmentToken
 pub async fn listed_enrollment_tokens(state: &ServerState) -> AppResult<Page<wire::EnrollmentToken>> {
     let shown = |one: EnrollmentToken| wire::EnrollmentToken {
         client: one.client,
-        state: match one.used_at {
-            Some(_) => wire::EnrollmentTokenState::Used,
-            None if one.expired => wire::EnrollmentTokenState::Expired,
-            None => wire::EnrollmentTokenState::Open,
-        },
+        state: one.state,
         created_at: one.created_at.to_string(),
         expires_at: one.expires_at.to_string(),
         used_at: one.used_at.map(|at| at.to_string()),
@@ -393,7 +393,7 @@ fn refuse_decommissioned(client: &Client) -> AppResult<()> {
 
 fn to_wire(state: &ServerState, client: Client) -> wire::Client {
     let last_seen_at = state.heads.last_seen(&client.id).max(client.last_seen_at);
-    let last_asked_at = state.heads.last_asked(&client.id).filter(|asked| Some(*asked) > last_seen_at);
+    let last_rejected_at = state.heads.last_asked(&client.id).filter(|asked| Some(*asked) > last_seen_at);
     wire::Client {
         spiffe_id: state.identity.wfm().client(client.id.clone()).to_string(),
         id: client.id.to_string(),
@@ -405,7 +405,7 @@ fn to_wire(state: &ServerState, client: Client) -> wire::Client {
         note: client.note,
         created_at: client.created_at.to_string(),
         last_seen_at: last_seen_at.map(|seen| seen.to_string()),
-        last_asked_at: last_asked_at.map(|asked| asked.to_string()),
+        last_rejected_at: last_rejected_at.map(|asked| asked.to_string()),
         manifest_version: client.manifest_version,
         revision: client.revision,
     }

@@ -271,7 +271,8 @@ fn filter(query: &Query) -> AppResult<DeploymentFilter> {
         target: query.device.as_deref().map(str::parse).transpose().map_err(id_error)?,
         rollout: query.rollout.as_deref().map(Uuid::try_parse).transpose().map_err(uuid_error)?,
         deployment_state: query.state.map(Into::into),
-        with_absent: query.with_absent,
+        with_absent: query.with_absent
+            || matches!(query.state, Some(wire::DeploymentState::Removing | wire::DeploymentState::Removed)),
     })
 }
 

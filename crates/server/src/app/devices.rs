@@ -3,6 +3,7 @@
 use super::access::Caller;
 use super::clients::client_id;
 use super::error::{AppError, AppResult, Code};
+use super::fleet;
 use super::paging::{Paging, page};
 use crate::state::ServerState;
 use margo::capabilities::{DeviceCapabilities, UnknownTypes};
@@ -10,8 +11,9 @@ use margo::ids::DeviceId;
 use margrave_api::devices as wire;
 use margrave_api::page::Page;
 use margrave_api::problem::FieldProblem;
-use margrave_core::model::{Device, DeviceKey};
+use margrave_core::model::{Device, DeviceKey, DeviceState};
 use margrave_core::selector::{LabelSelector, is_plain};
+use margrave_core::time::Timestamp;
 use margrave_store::{DeploymentFilter, DeploymentView, DeviceFilter};
 use std::fmt;
 
@@ -68,13 +70,13 @@ pub(crate) async fn list_filtered(
     let limit = paging.limit()?;
     let after = paging.after::<KeyText>()?;
     let rows = state.store.devices_page(filter, after.as_ref().map(|key| &key.0), limit + 1).await?;
-    Ok(page(rows, limit, |device| KeyText(device.key.clone()).to_string(), |device| to_wire(state, device, false)))
+    let Page { items, next } = page(rows, limit, |device| KeyText(device.key.clone()).to_string(), |device| device);
+    let items = fleet::with_states(state, items, false).await?.into_iter().map(|listed| listed.device).collect();
+    Ok(Page { items, next })
 }
 
 pub async fn get(state: &ServerState, client: &str, device: &str) -> AppResult<wire::Device> {
-    let key = key(client, device)?;
-    let found = state.store.device_get(&key).await?.ok_or_else(|| missing(&key))?;
-    Ok(to_wire(state, found, true))
+    Ok(fleet::get(state, client, device).await?.device)
 }
 
 pub async fn update(
@@ -89,7 +91,8 @@ pub async fn update(
     check_labels(&body)?;
     let actor = caller.actor(body.comment);
     let device = state.store.device_labels_set(&actor, &key, &body.labels, expected, state.now()).await?;
-    Ok(to_wire(state, device, true))
+    let mut listed = fleet::with_states(state, vec![device], true).await?;
+    listed.pop().map(|listed| listed.device).ok_or_else(|| missing(&key))
 }
 
 /// Deletes the record of a device and its children until their client reports them again. Fails while deployments
@@ -198,9 +201,14 @@ pub(crate) fn capabilities(device: &Device) -> Option<margo::Read<DeviceCapabili
     DeviceCapabilities::read(&device.capabilities, UnknownTypes::Custom).ok()
 }
 
-pub(crate) fn to_wire(state: &ServerState, device: Device, whole: bool) -> wire::Device {
+/// The last contact of its client, and whether that makes it offline.
+pub(crate) fn last_seen(state: &ServerState, device: &Device) -> (Option<Timestamp>, bool) {
     let last_seen_at = state.heads.last_seen(&device.key.client).max(device.last_seen_at);
-    let offline = last_seen_at.is_none_or(|seen| seen < state.offline_before());
+    (last_seen_at, last_seen_at.is_none_or(|seen| seen < state.offline_before()))
+}
+
+pub(crate) fn to_wire(state: &ServerState, device: Device, device_state: DeviceState, whole: bool) -> wire::Device {
+    let (last_seen_at, offline) = last_seen(state, &device);
     let read = capabilities(&device);
     let warnings = match &read {
         Some(read) => read.warnings.iter().map(ToString::to_string).collect(),
@@ -217,6 +225,7 @@ pub(crate) fn to_wire(state: &ServerState, device: Device, whole: bool) -> wire:
     wire::Device {
         client: device.key.client.to_string(),
         device: device.key.device.to_string(),
+        state: device_state.into(),
         vendor: text(|properties| &properties.vendor),
         model_number: text(|properties| &properties.model_number),
         serial_number: text(|properties| &properties.serial_number),

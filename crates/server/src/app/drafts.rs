@@ -58,7 +58,7 @@ pub struct Draft {
     /// Existing deployments to upgrade or reconfigure.
     #[serde(default)]
     pub deployments: Vec<String>,
-    #[serde(default)]
+    #[serde(default, rename = "values")]
     pub answers: ParameterValues,
     /// By `client/device`.
     #[serde(default)]
@@ -66,13 +66,14 @@ pub struct Draft {
     /// Deployment policies; omitted ones stay unchanged.
     #[serde(default)]
     pub policy: PolicyPatch,
-    #[serde(default)]
+    /// Whether the configuration step was completed.
+    #[serde(default, rename = "configured")]
     pub answered: bool,
     /// The comment entered so far.
     #[serde(default)]
     pub comment: String,
     /// Applies to devices selected among all that run the application, not to the deployments the draft started with.
-    #[serde(default)]
+    #[serde(default, rename = "amongInstalled")]
     pub wide: bool,
 }
 

@@ -81,11 +81,10 @@ impl Search {
     }
 }
 
-/// A device with its state.
+/// A device with its deployments.
 #[derive(Debug, Clone)]
 pub struct Listed {
     pub device: wire::Device,
-    pub state: DeviceState,
     /// Its client is pending approval.
     pub waiting: bool,
     pub placed: Vec<PlacedDeployment>,
@@ -146,12 +145,7 @@ pub async fn list(
 ) -> AppResult<Listing<Listed>> {
     let found = search.read(state).await?;
     let Listing { items, next, in_progress } = matching(state, &found, order, paging).await?;
-    let mut placed = on(state, &items).await?;
-    Ok(Listing {
-        items: items.into_iter().map(|device| listed(state, device, &mut placed)).collect(),
-        next,
-        in_progress,
-    })
+    Ok(Listing { items: with_states(state, items, false).await?, next, in_progress })
 }
 
 /// A page of matching devices. It may be short or empty when many devices had to be scanned.
@@ -204,9 +198,13 @@ pub async fn sites(state: &ServerState) -> AppResult<Vec<String>> {
 pub async fn get(state: &ServerState, client: &str, device: &str) -> AppResult<Listed> {
     let key = devices::key(client, device)?;
     let found = state.store.device_get(&key).await?.ok_or_else(|| devices::missing(&key))?;
-    let mut placed = on(state, std::slice::from_ref(&found)).await?;
-    let whole = devices::to_wire(state, found.clone(), true);
-    Ok(Listed { device: whole, ..listed(state, found, &mut placed) })
+    with_states(state, vec![found], true).await?.pop().ok_or_else(|| devices::missing(&key))
+}
+
+/// `whole`: with their capabilities as received.
+pub(crate) async fn with_states(state: &ServerState, devices: Vec<Device>, whole: bool) -> AppResult<Vec<Listed>> {
+    let mut placed = on(state, &devices).await?;
+    Ok(devices.into_iter().map(|device| listed(state, device, &mut placed, whole)).collect())
 }
 
 /// All devices of one client: a gateway and its children.
@@ -217,8 +215,8 @@ pub async fn family(state: &ServerState, client: &str, paging: &Paging) -> AppRe
     };
     let (limit, after) = (paging.limit()?, paging.after::<KeyText>()?);
     let rows = state.store.devices_page(&filter, after.as_ref().map(|key| &key.0), limit + 1).await?;
-    let mut placed = on(state, &rows).await?;
-    Ok(page(rows, limit, |device| KeyText(device.key.clone()).to_string(), |device| listed(state, device, &mut placed)))
+    let Page { items, next } = page(rows, limit, |device| KeyText(device.key.clone()).to_string(), |device| device);
+    Ok(Page { items: with_states(state, items, false).await?, next })
 }
 
 type OnDevices = HashMap<(String, String), Vec<DeploymentView>>;
@@ -240,19 +238,19 @@ async fn on(state: &ServerState, devices: &[Device]) -> AppResult<OnDevices> {
     Ok(found)
 }
 
-fn listed(state: &ServerState, device: Device, on: &mut OnDevices) -> Listed {
+fn listed(state: &ServerState, device: Device, on: &mut OnDevices, whole: bool) -> Listed {
     let client = state.heads.get(&device.key.client).map_or(ClientState::Decommissioned, |head| head.state);
-    let accepted = client == ClientState::Accepted;
     let here = on.remove(&(device.key.client.to_string(), device.key.device.to_string())).unwrap_or_default();
-    let device = devices::to_wire(state, device, false);
+    let (_, offline) = devices::last_seen(state, &device);
+    let mut states = Vec::with_capacity(here.len());
     let mut placed: Vec<PlacedDeployment> = here
         .into_iter()
         .filter_map(|view| {
             let last_seen = state.heads.last_seen(&view.deployment.client).max(view.last_seen_at);
             let judged = judge(&view.deployment, view.reported.as_ref(), last_seen, state.offline_before());
             let removing = view.deployment.desired == Desired::Absent;
-            let gone = removing && judged == Judged::UpToDate;
-            (!gone).then(|| PlacedDeployment {
+            states.push((view.deployment.desired, judged));
+            (judged != Judged::Removed).then(|| PlacedDeployment {
                 id: view.deployment.id.to_string(),
                 application: view.deployment.application.to_string(),
                 version: view.deployment.version,
@@ -263,19 +261,8 @@ fn listed(state: &ServerState, device: Device, on: &mut OnDevices) -> Listed {
         })
         .collect();
     placed.sort_by(|one, other| one.application.cmp(&other.application));
-    let any = |wanted: fn(DeploymentState) -> bool| placed.iter().any(|placed| wanted(placed.deployment_state));
-    let state = if !accepted {
-        DeviceState::Blocked
-    } else if any(|deployment_state| deployment_state == DeploymentState::Failed) {
-        DeviceState::Failed
-    } else if device.offline {
-        DeviceState::Offline
-    } else if any(|deployment_state| deployment_state != DeploymentState::UpToDate) {
-        DeviceState::Updating
-    } else {
-        DeviceState::Online
-    };
-    Listed { device, state, waiting: client == ClientState::Pending, placed }
+    let device = devices::to_wire(state, device, DeviceState::of(client, offline, states), whole);
+    Listed { device, waiting: client == ClientState::Pending, placed }
 }
 
 #[cfg(test)]

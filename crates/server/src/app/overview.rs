@@ -245,7 +245,7 @@ async fn make(state: &ServerState) -> AppResult<Arc<Overview>> {
         }
     }
     let removals = state.store.removal_counts(offline_before).await?;
-    let removed = removals.get(&DeploymentState::UpToDate).copied().unwrap_or_default();
+    let removed = removals.get(&DeploymentState::Removed).copied().unwrap_or_default();
     let offline = state.store.offline_sites(offline_before, SILENT_MAX).await?;
     let overview = Arc::new(Overview {
         at: now,

@@ -202,7 +202,7 @@ async fn record(state: &ServerState, name: &str, origin: &Origin) -> AppResult<(
     if unrecorded > 0 {
         after["unrecorded"] = unrecorded.into();
     }
-    state.store.audit_append(&actor, "session.refuse", &subject, Some(after), state.now()).await?;
+    state.store.audit_append(&actor, "session.reject", &subject, Some(after), state.now()).await?;
     tracing::warn!(address = %origin.address, known, "sign-in refused");
     Ok(())
 }

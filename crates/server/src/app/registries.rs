@@ -217,7 +217,7 @@ fn answered(state: &ServerState, welcome: RegistryAccessResult) -> RegistryCheck
         RegistryAccessResult::SignedIn => "reachable; the user and password were accepted",
         RegistryAccessResult::Open => "reachable; no password required",
     };
-    RegistryCheck { at: state.now(), outcome: CheckOutcome::Answered, message: message.to_owned() }
+    RegistryCheck { at: state.now(), outcome: CheckOutcome::Reachable, message: message.to_owned() }
 }
 
 /// Checks a registry, within the time of a request.
@@ -277,7 +277,7 @@ fn to_wire(registry: SavedRegistry) -> wire::SavedRegistry {
 fn check_to_wire(check: RegistryCheck) -> wire::RegistryCheck {
     let RegistryCheck { at, outcome, message } = check;
     let outcome = match outcome {
-        CheckOutcome::Answered => wire::CheckOutcome::Answered,
+        CheckOutcome::Reachable => wire::CheckOutcome::Reachable,
         CheckOutcome::NameUnknown => wire::CheckOutcome::NameUnknown,
         CheckOutcome::Unreachable => wire::CheckOutcome::Unreachable,
         CheckOutcome::Untrusted => wire::CheckOutcome::Untrusted,

@@ -79,7 +79,7 @@ pub async fn submit(
         finished_at: None,
         rollback_to: request.rollback_to,
     };
-    let made = to_wire(&rollout.progress());
+    let made = to_wire(&rollout.progress(), None);
     caller.store(state, &made).rollout_create(&rollout).await?;
     state.publisher.wake();
     tracing::info!(
@@ -193,7 +193,13 @@ pub async fn list(state: &ServerState, paging: &Paging) -> AppResult<Page<wire::
     let limit = paging.limit()?;
     let before: Option<Position> = paging.after()?;
     let rows = state.store.rollouts_page(before.map(|position| position.0), limit + 1).await?;
-    Ok(page(rows, limit, |rollout| Position((rollout.created_at, rollout.id)).to_string(), |rollout| to_wire(&rollout)))
+    let found = page(rows, limit, |rollout| Position((rollout.created_at, rollout.id)).to_string(), |rollout| rollout);
+    let mut items = Vec::with_capacity(found.items.len());
+    for rollout in found.items {
+        let counts = overview::rollout_counts(state, rollout.id, rollout.total).await?;
+        items.push(wire::Rollout { deployments: None, ..to_wire(&rollout, Some(&counts)) });
+    }
+    Ok(Page { items, next: found.next })
 }
 
 /// The deployments of a large rollout are not counted for every request, because many viewers can poll it.
@@ -203,7 +209,7 @@ pub async fn get(state: &ServerState, id: &str) -> AppResult<wire::Rollout> {
     let rollout = state.store.rollout_get(uuid).await?.ok_or_else(missing)?;
     let counts = overview::rollout_counts(state, uuid, rollout.total).await?;
     let answers = answers(state, &rollout).await?;
-    Ok(wire::Rollout { deployments: Some(counts), values: answers, ..to_wire(&rollout) })
+    Ok(wire::Rollout { values: answers, ..to_wire(&rollout, Some(&counts)) })
 }
 
 /// A rollout with its device, when it has exactly one.
@@ -273,7 +279,7 @@ pub async fn skipped(state: &ServerState, rollout: &wire::Rollout) -> AppResult<
     let places: HashMap<String, &RolloutTarget> =
         targets.iter().map(|target| (target.deployment.to_string(), target)).collect();
     let mut named = Vec::new();
-    for wire::Skipped { deployment, kind, reason } in rollout.skipped.iter().take(SKIPPED_MAX) {
+    for wire::Skipped { deployment, kind, reason, .. } in rollout.skipped.iter().take(SKIPPED_MAX) {
         let place = match places.get(deployment) {
             Some(target) => Some((target.client.to_string(), target.target.to_string())),
             None => deployments::existing(state, deployment)
@@ -315,12 +321,16 @@ impl std::str::FromStr for Position {
     }
 }
 
-fn to_wire(rollout: &RolloutProgress) -> wire::Rollout {
+/// Without counts for a rollout that has just been recorded.
+fn to_wire(rollout: &RolloutProgress, deployments: Option<&margrave_api::summary::Counts>) -> wire::Rollout {
+    let by_state = deployments.into_iter().flat_map(|counts| &counts.0);
+    let by_state = by_state.map(|(state, count)| ((*state).into(), *count)).collect();
     wire::Rollout {
         id: rollout.id.to_string(),
         kind: kind_to_wire(rollout.kind),
         application: rollout.application.to_string(),
         version: rollout.version.clone(),
+        state: rollout.state(&by_state).into(),
         total: rollout.total as u64,
         published: rollout.done as u64,
         skipped: rollout
@@ -329,6 +339,7 @@ fn to_wire(rollout: &RolloutProgress) -> wire::Rollout {
             .map(|(deployment, reason)| wire::Skipped {
                 deployment: deployment.to_string(),
                 kind: reason.kind().to_owned(),
+                data: reason.data(),
                 reason: reason.to_string(),
             })
             .collect(),
@@ -337,7 +348,7 @@ fn to_wire(rollout: &RolloutProgress) -> wire::Rollout {
         comment: rollout.actor.comment.clone(),
         created_at: rollout.created_at.to_string(),
         finished_at: rollout.finished_at.map(|at| at.to_string()),
-        deployments: None,
+        deployments: deployments.cloned(),
         values: indexmap::IndexMap::new(),
         past: summary::counts(rollout.past.clone()),
         rollback_to: rollout.rollback_to,

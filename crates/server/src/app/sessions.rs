@@ -121,9 +121,11 @@ pub async fn list(state: &ServerState) -> AppResult<Vec<Session>> {
 
 /// The same for the API.
 pub async fn listed(state: &ServerState) -> AppResult<Page<wire::Session>> {
+    let now = state.now();
     let shown = |session: Session| wire::Session {
         id: session.id.to_string(),
         actor: session.actor,
+        state: margrave_core::model::TokenState::of(Some(session.expires_at), None, now).into(),
         address: session.address,
         browser: session.browser,
         created_at: session.created_at.to_string(),

@@ -111,12 +111,12 @@ impl RolloutProgress {
 }
 
 /// The states in [`state_bar`] with their colors and counts.
-pub(super) fn state_legend(counts: &margrave_api::summary::Counts, removing: bool) -> Markup {
+pub(super) fn state_legend(counts: &margrave_api::summary::Counts) -> Markup {
     let mut html = String::new();
     for deployment_state in DeploymentState::ALL {
         let count = counts.of(deployment_state);
         if count > 0 {
-            let look = words::deployment_state_badge(deployment_state, removing);
+            let look = words::deployment_state_badge(deployment_state);
             let (tone, key, word) = (look.tone, look.key, look.word.to_lowercase());
             let count = words::thousands(count);
             let _ = write!(html, "<span class=\"tone-{tone}\" data-state=\"{key}\"><i></i>{count} {word}</span>");
@@ -126,11 +126,11 @@ pub(super) fn state_legend(counts: &margrave_api::summary::Counts, removing: boo
 }
 
 /// Deployments by state.
-pub(super) fn state_bar(counts: &margrave_api::summary::Counts, removing: bool) -> Markup {
+pub(super) fn state_bar(counts: &margrave_api::summary::Counts) -> Markup {
     let parts: Vec<Part> = DeploymentState::ALL
         .into_iter()
         .map(|deployment_state| {
-            let look = words::deployment_state_badge(deployment_state, removing);
+            let look = words::deployment_state_badge(deployment_state);
             let count = counts.of(deployment_state);
             Part { tone: look.tone, word: look.word.to_owned(), count }
         })

@@ -115,6 +115,4 @@ fn of_settings() -> Router<ServerState> {
             get(settings::registries::edit::edit).post(settings::registries::edit::update),
         )
         .route("/settings/certificates", get(settings::certificates::show))
-        // The former address of both pages.
-        .route("/settings/registry", get(settings::registries::moved).post(settings::registries::act))
 }

@@ -3,8 +3,10 @@
 pub(super) mod actions;
 
 use super::markup::{Markup, escape, state};
-use margrave_api::deployments::{Deployment, DeploymentState, Desired};
-use margrave_core::model::DeviceState;
+use margrave_api::access::TokenState;
+use margrave_api::clients::EnrollmentTokenState;
+use margrave_api::deployments::DeploymentState;
+use margrave_api::devices::DeviceState;
 use margrave_core::time::Timestamp;
 use std::collections::HashMap;
 use uuid::Uuid;
@@ -22,6 +24,7 @@ pub(super) fn device_badge(device: DeviceState) -> Badge {
     let (word, tone, symbol) = match device {
         DeviceState::Blocked => ("Blocked", "mute", "lock"),
         DeviceState::Failed => ("Failed", "bad", "cross"),
+        DeviceState::Degraded => ("Degraded", "bad", "warn"),
         DeviceState::Offline => ("Offline", "warn", "unplugged"),
         DeviceState::Updating => ("Updating", "busy", "turning"),
         DeviceState::Online => ("Online", "good", "check"),
@@ -29,34 +32,40 @@ pub(super) fn device_badge(device: DeviceState) -> Badge {
     Badge { key: device.as_str(), word, tone, symbol }
 }
 
+pub(super) fn token_state(token: TokenState) -> Markup {
+    let (tone, symbol, word) = match token {
+        TokenState::Active => ("good", "check", "Active"),
+        TokenState::Expired => ("mute", "clock", "Expired"),
+        TokenState::Revoked => ("mute", "lock", "Revoked"),
+    };
+    state(token.as_str(), tone, symbol, word)
+}
+
+pub(super) fn enrollment_token_state(token: EnrollmentTokenState) -> Markup {
+    let (tone, symbol, word) = match token {
+        EnrollmentTokenState::Active => ("busy", "clock", "Active"),
+        EnrollmentTokenState::Used => ("good", "check", "Used"),
+        EnrollmentTokenState::Expired => ("mute", "clock", "Expired"),
+    };
+    state(token.as_str(), tone, symbol, word)
+}
+
 pub(super) fn device_state(device: DeviceState) -> Markup {
     device_badge(device).into()
 }
 
-pub(super) const fn deployment_state_badge(deployment_state: DeploymentState, removing: bool) -> Badge {
-    let (key, word, tone, symbol) = match (deployment_state, removing) {
-        (DeploymentState::UpToDate, false) => ("up-to-date", "Up to date", "good", "check"),
-        (DeploymentState::UpToDate, true) => ("removed", "Removed", "mute", "check"),
-        (DeploymentState::Updating, false) => ("updating", "Updating", "busy", "turning"),
-        (DeploymentState::Updating, true) => ("removing", "Removing", "busy", "turning"),
-        (DeploymentState::Failed, _) => ("failed", "Failed", "bad", "cross"),
-        (DeploymentState::Outdated, false) => ("outdated", "Outdated", "busy", "history"),
-        // A deployment that is to be removed has no newer revision.
-        (DeploymentState::Outdated, true) | (DeploymentState::Pending, _) => ("pending", "Pending", "idle", "clock"),
-        (DeploymentState::DeviceOffline, _) => ("device-offline", "Device offline", "warn", "unplugged"),
+pub(super) fn deployment_state_badge(deployment_state: DeploymentState) -> Badge {
+    let (word, tone, symbol) = match deployment_state {
+        DeploymentState::UpToDate => ("Up to date", "good", "check"),
+        DeploymentState::Updating => ("Updating", "busy", "turning"),
+        DeploymentState::Failed => ("Failed", "bad", "cross"),
+        DeploymentState::Outdated => ("Outdated", "busy", "history"),
+        DeploymentState::Pending => ("Pending", "idle", "clock"),
+        DeploymentState::DeviceOffline => ("Device offline", "warn", "unplugged"),
+        DeploymentState::Removing => ("Removing", "busy", "turning"),
+        DeploymentState::Removed => ("Removed", "mute", "check"),
     };
-    Badge { key, word, tone, symbol }
-}
-
-/// The same for one deployment.
-pub(super) fn deployment_badge(deployment: &Deployment) -> Badge {
-    match deployment.state {
-        // The first revision has no older one.
-        DeploymentState::Outdated if deployment.revision == 1 => {
-            deployment_state_badge(DeploymentState::Pending, false)
-        }
-        other => deployment_state_badge(other, deployment.desired == Desired::Absent),
-    }
+    Badge { key: deployment_state.as_str(), word, tone, symbol }
 }
 
 impl From<Badge> for Markup {

@@ -7,7 +7,7 @@ use super::wait;
 use anyhow::Context as _;
 use margo::{DeploymentId, Digest};
 use margrave_api::client::{ApiClient, DeploymentQuery, PageQuery};
-use margrave_api::deployments::{Deployment, DeploymentState};
+use margrave_api::deployments::Deployment;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -97,12 +97,11 @@ pub async fn all_deployments(api: &ApiClient) -> anyhow::Result<Vec<Deployment>>
 pub async fn converged(api: &ApiClient) -> anyhow::Result<()> {
     wait::until("convergence of the fleet", CONVERGE_WITHIN, async || {
         let summary = api.summary().await?;
-        let open: u64 =
-            summary.deployments.0.iter().filter(|(how, _)| **how != DeploymentState::UpToDate).map(|(_, n)| n).sum();
+        let open: u64 = summary.deployments.0.iter().filter(|(how, _)| !how.is_done()).map(|(_, n)| n).sum();
         if open == 0 && summary.rollouts_unfinished == 0 {
             return Ok(Ok(()));
         }
-        let stuck = all_deployments(api).await?.into_iter().find(|one| one.state != DeploymentState::UpToDate);
+        let stuck = all_deployments(api).await?.into_iter().find(|one| !one.state.is_done());
         let stuck = stuck.map(|one| format!("{} on {}: {}", one.id, one.client, one.explanation));
         Ok(Err(format!("{:?}, {} rollouts unfinished, {stuck:?}", summary.deployments.0, summary.rollouts_unfinished)))
     })

@@ -168,6 +168,26 @@ const EXACT: &[&str] = &[
     "Wish",
     // Not English but HTML: the attribute is `aria-labelledby`.
     "labeledby",
+    "client-heard",
+    "show-fit",
+    "unfit-reason",
+    "\"try-again\"",
+    "forget-device",
+    "device-forgotten",
+    "\"wanted-by\"",
+    "held-by-technician",
+    "lastAskedAt",
+    "last_asked_at",
+    "ask_application_components",
+    "collect_registry",
+    "session.refuse",
+    "ask=forget",
+    "group.changed",
+    "`/settings/registry`",
+    "\"/settings/registry\"",
+    "excluded.answer",
+    "rate_limit.rs`)",
+    "core/convergence",
 ];
 
 /// Right uses of a listed name: start of the path, name, reason.

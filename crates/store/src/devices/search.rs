@@ -63,9 +63,13 @@ impl Runs {
 const ON_DEVICE: &str = "r.client_id = k.client_id AND (r.target = k.device_id OR r.target = k.device_id || '/*')";
 
 const BLOCKED: &str = "EXISTS (SELECT 1 FROM clients x WHERE x.id = k.client_id AND x.state <> 'accepted')";
-const FAILED: &str = "EXISTS (SELECT 1 FROM statuses f JOIN deployments d ON d.id = f.deployment_id
+const FAILING: &str = "EXISTS (SELECT 1 FROM statuses f JOIN deployments d ON d.id = f.deployment_id
     WHERE f.client_id = k.client_id AND f.failed_version IS NOT NULL AND f.failed_version >= d.target_version
       AND (d.target = k.device_id OR d.target = k.device_id || '/*'))";
+/// Some desired deployment has not failed.
+const OTHERS: &str = "EXISTS (SELECT 1 FROM deployments o JOIN statuses g ON g.deployment_id = o.id
+    WHERE o.client_id = k.client_id AND o.desired = 'present' AND (o.target = k.device_id OR o.target = k.device_id || '/*')
+      AND (g.failed_version IS NULL OR g.failed_version < o.target_version))";
 const UPDATING: &str = "EXISTS (SELECT 1 FROM deployments d JOIN statuses s ON s.deployment_id = d.id
     WHERE d.client_id = k.client_id AND (d.target = k.device_id OR d.target = k.device_id || '/*')
       AND NOT (d.desired = 'absent' AND COALESCE(s.state, '') = 'removed' AND COALESCE(s.adopted_version, 0) <> 0)
@@ -82,7 +86,8 @@ fn offline(since: &str) -> String {
 fn state_case(since: &str) -> String {
     let offline = offline(since);
     format!(
-        "CASE WHEN {BLOCKED} THEN 'blocked' WHEN {FAILED} THEN 'failed' WHEN {offline} THEN 'offline'
+        "CASE WHEN {BLOCKED} THEN 'blocked' WHEN {FAILING} THEN CASE WHEN {OTHERS} THEN 'degraded' ELSE 'failed' END
+              WHEN {offline} THEN 'offline'
               WHEN {UPDATING} THEN 'updating' ELSE 'online' END"
     )
 }
@@ -92,10 +97,11 @@ fn state_condition(state: DeviceState, since: &str) -> String {
     let offline = offline(since);
     match state {
         DeviceState::Blocked => BLOCKED.to_owned(),
-        DeviceState::Failed => format!("{FAILED} AND NOT {BLOCKED}"),
-        DeviceState::Offline => format!("{offline} AND NOT {BLOCKED} AND NOT {FAILED}"),
-        DeviceState::Updating => format!("NOT ({offline}) AND {UPDATING} AND NOT {BLOCKED} AND NOT {FAILED}"),
-        DeviceState::Online => format!("NOT ({offline}) AND NOT {UPDATING} AND NOT {BLOCKED} AND NOT {FAILED}"),
+        DeviceState::Failed => format!("{FAILING} AND NOT {BLOCKED} AND NOT {OTHERS}"),
+        DeviceState::Degraded => format!("{FAILING} AND NOT {BLOCKED} AND {OTHERS}"),
+        DeviceState::Offline => format!("{offline} AND NOT {BLOCKED} AND NOT {FAILING}"),
+        DeviceState::Updating => format!("NOT ({offline}) AND {UPDATING} AND NOT {BLOCKED} AND NOT {FAILING}"),
+        DeviceState::Online => format!("NOT ({offline}) AND NOT {UPDATING} AND NOT {BLOCKED} AND NOT {FAILING}"),
     }
 }
 
@@ -217,7 +223,7 @@ impl Store {
         read_max: u32,
     ) -> Result<(Vec<Device>, Option<DeviceKey>)> {
         let last = match search.state {
-            None | Some(DeviceState::Failed) => None,
+            None | Some(DeviceState::Failed | DeviceState::Degraded) => None,
             Some(_) => self.device_key_after(after, read_max).await?,
         };
         let mut found = self.devices_between(search, after, last.as_ref(), limit.saturating_add(1)).await?;

@@ -83,12 +83,12 @@ pub(crate) async fn deletes_only_unused_versions(db: Database) {
     let client = accept(&db.store, 1).await;
     let id = deploy(&db.store, &client, 1, "hello").await;
     let error = db.store.version_delete(&actor(), &application(), "1.0.0", at(2)).await.unwrap_err();
-    assert!(matches!(&error, StoreError::InUse { by, .. } if by == "1 deployments"), "{error:?}");
+    assert!(matches!(&error, StoreError::InUse { by, .. } if by == "1 deployment"), "{error:?}");
     apply(&db.store, RolloutKind::Remove, &[remove(target(&client, id, Some(1)))], at(3)).await;
     let coming = rollout(RolloutKind::Create, vec![put(target(&client, id, None), "x").target], at(4));
     db.store.rollout_create(&coming).await.unwrap();
     let error = db.store.version_delete(&actor(), &application(), "1.0.0", at(2)).await.unwrap_err();
-    assert!(matches!(&error, StoreError::InUse { by, .. } if by == "1 unfinished rollouts"), "{error:?}");
+    assert!(matches!(&error, StoreError::InUse { by, .. } if by == "1 unfinished rollout"), "{error:?}");
     let items = [put(target(&client, id, None), "x")];
     db.store.rollout_apply(coming.id, 0, &items, at(4)).await.unwrap();
     assert!(db.store.version_delete(&actor(), &application(), "1.0.0", at(5)).await.unwrap());

@@ -57,7 +57,7 @@ conformance! {
         never_reuses_an_id, keeps_the_outcomes_of_a_rollout, hides_content_of_other_clients, serves_replaced_documents_for_a_while;
     statuses: keeps_the_last_report, keeps_a_failure_until_a_success, counts_failed_attempts_since_the_last_success, counts_the_failures_of_each_revision_separately, lets_the_newer_version_win, always_accepts_version_zero, rejects_versions_beyond_the_database,
         distinguishes_unknown_from_removed_deployments, bounds_the_history, keeps_many_reports_in_order, publishes_above_a_client_that_is_ahead;
-    summaries: counts_match_the_rules_in_core, filters_match_the_rules_in_core, summarizes_the_fleet, filters_deployments,
+    summaries: counts_match_the_rules_in_core, device_states_match_the_rules_in_core, filters_match_the_rules_in_core, summarizes_the_fleet, filters_deployments,
         lists_removals, finds_rollouts_in_progress;
     audits: chains_every_record, detects_a_changed_record, detects_a_deleted_record, detects_a_truncated_chain,
         keeps_one_chain_with_many_writers, pages_newest_first;

@@ -48,7 +48,7 @@ pub(crate) async fn a_removal_stays_completed_after_pruning(db: Database) {
     while db.store.prune(&retention, at(300)).await.unwrap() > 0 {}
     assert_eq!(db.store.deployment_get(id).await.unwrap(), None);
     let past = db.store.rollout_get(removal).await.unwrap().unwrap().past;
-    assert_eq!(past, BTreeMap::from([(DeploymentState::UpToDate, 1)]));
+    assert_eq!(past, BTreeMap::from([(DeploymentState::Removed, 1)]));
 }
 
 pub(crate) async fn bounds_every_history(db: Database) {

@@ -105,14 +105,14 @@ pub(crate) async fn stores_the_result_of_a_check(db: Database) {
     let changed = store.registry_put(&actor(), &write(HOST, LoginWrite::Kept), Some(1), at(7)).await.unwrap();
     assert_eq!(changed.last_check, None);
     assert_eq!(store.registry_get(HOST).await.unwrap(), Some(changed), "the check was of the previous revision");
-    assert!(!store.registry_checked(&actor(), HOST, 1, &check(CheckOutcome::Answered, 8)).await.unwrap());
+    assert!(!store.registry_checked(&actor(), HOST, 1, &check(CheckOutcome::Reachable, 8)).await.unwrap());
     assert_eq!(store.registry_get(HOST).await.unwrap().unwrap().last_check, None);
 }
 
 pub(crate) async fn records_registries_without_passwords(db: Database) {
     let store = db.sealed(1).await;
     add(&store).await;
-    store.registry_checked(&actor(), HOST, 1, &check(CheckOutcome::Answered, 1)).await.unwrap();
+    store.registry_checked(&actor(), HOST, 1, &check(CheckOutcome::Reachable, 1)).await.unwrap();
     store.registry_put(&actor(), &write(HOST, login("ci", "another-pass")), Some(1), at(2)).await.unwrap();
     store.registry_delete(&actor(), HOST, None, at(3)).await.unwrap();
     let records = store.audit_page(Some(&format!("registry/{HOST}")), None, 9).await.unwrap();

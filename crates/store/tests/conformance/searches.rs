@@ -38,7 +38,7 @@ async fn found(store: &Store, search: &DeviceSearch) -> Vec<String> {
 
 /// One device per state, each named after it.
 async fn one_of_each(store: &Store) {
-    for (number, name) in ["online", "updating", "offline", "failed", "out"].into_iter().enumerate() {
+    for (number, name) in ["online", "updating", "offline", "failed", "out", "degraded"].into_iter().enumerate() {
         let client = accept(store, number).await;
         report_device(store, &client, name, &json!({ "site": "Graz", "line": [number.to_string(), "x_y"] })).await;
         if name != "offline" {
@@ -60,16 +60,19 @@ async fn placed(store: &Store, number: usize, state: Option<State>) {
 pub(crate) async fn filters_and_counts_devices_by_state(db: Database) {
     let store = &db.store;
     one_of_each(store).await;
-    for (number, state) in [(0, Some(State::Installed)), (1, None), (3, Some(State::Failed))] {
+    for (number, state) in [(0, Some(State::Installed)), (1, None), (3, Some(State::Failed)), (5, Some(State::Failed))] {
         placed(store, number, state).await;
         // The fixtures deploy to a device with the name of its client.
         db.tamper(match number {
             0 => "UPDATE deployments SET target = 'online' WHERE client_id = 'client-00000'",
             1 => "UPDATE deployments SET target = 'updating/*' WHERE client_id = 'client-00001'",
+            5 => "UPDATE deployments SET target = 'degraded', application = 'other' WHERE client_id = 'client-00005'",
             _ => "UPDATE deployments SET target = 'failed' WHERE client_id = 'client-00003'",
         })
         .await;
     }
+    deploy(store, &client(5), 50, "hello").await;
+    db.tamper("UPDATE deployments SET target = 'degraded', application = 'other' WHERE client_id = 'client-00005'").await;
     let counted = store.devices_counted(&search("", None, None)).await.unwrap();
     assert_eq!(counted, DeviceState::ALL.into_iter().map(|state| (state, 1)).collect::<BTreeMap<_, _>>());
     for (state, name) in [
@@ -77,6 +80,7 @@ pub(crate) async fn filters_and_counts_devices_by_state(db: Database) {
         (DeviceState::Updating, "updating"),
         (DeviceState::Offline, "offline"),
         (DeviceState::Failed, "failed"),
+        (DeviceState::Degraded, "degraded"),
         (DeviceState::Blocked, "out"),
     ] {
         assert_eq!(found(store, &search("", None, Some(state))).await, [name], "{state:?}");
@@ -110,7 +114,7 @@ pub(crate) async fn finds_devices_by_name_and_labels(db: Database) {
     let store = &db.store;
     one_of_each(store).await;
     for (selector, text, expected) in [
-        ("", None, vec!["online", "updating", "offline", "failed", "out"]),
+        ("", None, vec!["online", "updating", "offline", "failed", "out", "degraded"]),
         ("", Some("ONLI"), vec!["online"]),
         ("", Some("in"), vec!["online", "updating", "offline"]),
         ("", Some("client-00002"), vec!["offline"]),
@@ -118,8 +122,8 @@ pub(crate) async fn finds_devices_by_name_and_labels(db: Database) {
         ("", Some("%"), vec![]),
         ("site=Graz", Some("in"), vec!["online", "updating", "offline"]),
         ("site=Graz,line in (1,3)", None, vec!["updating", "failed"]),
-        ("site in (Graz,Linz),line notin (1,3)", None, vec!["online", "offline", "out"]),
-        ("line=x_y,!spare", None, vec!["online", "updating", "offline", "failed", "out"]),
+        ("site in (Graz,Linz),line notin (1,3)", None, vec!["online", "offline", "out", "degraded"]),
+        ("line=x_y,!spare", None, vec!["online", "updating", "offline", "failed", "out", "degraded"]),
         ("site!=Graz", None, vec![]),
         ("spare", None, vec![]),
     ] {
@@ -142,7 +146,7 @@ pub(crate) async fn lists_sites_with_offline_devices(db: Database) {
     let places = store.offline_sites(at(500), 10).await.unwrap();
     assert_eq!(
         (places[0].devices, places[0].seen_at),
-        (4, Some(at(200))),
+        (5, Some(at(200))),
         "a blocked client does not count as offline"
     );
 }

@@ -73,7 +73,7 @@ pub(crate) async fn keeps_a_failure_until_a_success(db: Database) {
     put(&db.store, report(&client, id, State::Removing, next, at(14))).await;
     assert_eq!(seen().await.0, DeploymentState::Failed);
     put(&db.store, report(&client, id, State::Removed, next, at(15))).await;
-    assert_eq!(seen().await, (DeploymentState::UpToDate, false, None));
+    assert_eq!(seen().await, (DeploymentState::Removed, false, None));
 }
 
 pub(crate) async fn counts_failed_attempts_since_the_last_success(db: Database) {

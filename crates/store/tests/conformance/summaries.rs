@@ -7,9 +7,9 @@ use crate::harness::Database;
 use margo::ids::DeploymentId;
 use margo::status::State;
 use margrave_core::deployment_state::{DeploymentState, judge};
-use margrave_core::model::{ClientState, Desired, RolloutKind};
+use margrave_core::model::{ClientState, Desired, DeviceState, RolloutKind};
 use margrave_core::time::Timestamp;
-use margrave_store::{DeploymentFilter, DeploymentView, RemovalFilter, RemovalPlace, SeenAt, Store};
+use margrave_store::{DeploymentFilter, DeploymentView, DeviceSearch, RemovalFilter, RemovalPlace, SeenAt, Store};
 use serde_json::json;
 use std::collections::BTreeMap;
 
@@ -87,7 +87,10 @@ pub(crate) async fn counts_match_the_rules_in_core(db: Database) {
     }
     let summary = db.store.summary(offline_before()).await.unwrap();
     assert_eq!(summary.deployments, expected);
-    assert_eq!(expected.len(), DeploymentState::ALL.len(), "the grid has every outcome");
+    let mut outcomes: Vec<DeploymentState> = everything.iter().map(judged).collect();
+    outcomes.sort_unstable();
+    outcomes.dedup();
+    assert_eq!(outcomes.len(), DeploymentState::ALL.len(), "the grid has every outcome");
     let by_version = db.store.application_summary(&application(), offline_before()).await.unwrap();
     assert_eq!(by_version, BTreeMap::from([("1.0.0".to_owned(), expected)]));
     let by_application = db.store.deployment_counts(offline_before()).await.unwrap();
@@ -199,7 +202,7 @@ pub(crate) async fn lists_removals(db: Database) {
         assert!(told.is_sorted(), "newest first");
         let mut ids: Vec<_> = found.iter().map(|view| view.deployment.id).collect();
         ids.sort_unstable();
-        let wanted = |view: &&&DeploymentView| (judged(view) == DeploymentState::UpToDate) == over;
+        let wanted = |view: &&&DeploymentView| (judged(view) == DeploymentState::Removed) == over;
         let expected: Vec<_> = absent.iter().filter(wanted).map(|view| view.deployment.id).collect();
         assert_eq!(ids, expected, "over: {over}");
     }
@@ -222,4 +225,61 @@ pub(crate) async fn finds_rollouts_in_progress(db: Database) {
     store.statuses_put(&[report(&one, deployment(1), State::Installed, adopted, at(5))]).await.unwrap();
     assert_eq!(store.rollouts_in_progress(offline_before(), 10).await.unwrap(), [open.id, second]);
     assert_eq!(store.rollouts_in_progress(offline_before(), 1).await.unwrap(), [open.id]);
+}
+
+// The rules about devices, over every pair of deployments of the grid on one device.
+pub(crate) async fn device_states_match_the_rules_in_core(db: Database) {
+    let store = &db.store;
+    let reports = [None, Some((State::Installed, 0)), Some((State::Failed, 0)), Some((State::Failed, -1)), Some((State::Removed, 0))];
+    let mut kinds: Vec<Option<(bool, Option<(State, i64)>)>> = vec![None];
+    kinds.extend([true, false].into_iter().flat_map(|present| reports.map(|report| Some((present, report)))));
+    let (mut number, mut deployments) = (0, 0_u128);
+    for seen in [None, Some(at(99)), Some(at(100))] {
+        for accepted in [true, false] {
+            for (index, first) in kinds.iter().enumerate() {
+                for second in &kinds[index..] {
+                    let owner = accept(store, number).await;
+                    crate::fixtures::report_device(store, &owner, owner.as_str(), &json!({})).await;
+                    for (present, report_of) in [first, second].into_iter().flatten() {
+                        deployments += 1;
+                        let id = deploy(store, &owner, deployments, "hello").await;
+                        if !present {
+                            apply(store, RolloutKind::Remove, &[remove(target(&owner, id, Some(1)))], T0).await;
+                        }
+                        if let Some((state, step)) = report_of {
+                            let version = store.deployment_get(id).await.unwrap().unwrap().deployment.target_version;
+                            let adopted = version.checked_add_signed(*step).unwrap();
+                            store.statuses_put(&[report(&owner, id, *state, adopted, T0)]).await.unwrap();
+                        }
+                    }
+                    if let Some(at) = seen {
+                        store.seen_write(&[SeenAt { client: owner.clone(), at }]).await.unwrap();
+                    }
+                    if !accepted {
+                        store.client_set_state(&actor(), &owner, ClientState::Decommissioned, None, T0).await.unwrap();
+                    }
+                    number += 1;
+                }
+            }
+        }
+    }
+    let mut expected: BTreeMap<DeviceState, Vec<String>> = BTreeMap::new();
+    for index in 0..number {
+        let owner = client(index);
+        let (known, head) = store.client_with_head(&owner).await.unwrap().unwrap();
+        let views = store.deployments_of(std::slice::from_ref(&owner)).await.unwrap();
+        let states = views.iter().map(|view| (view.deployment.desired, judged(view)));
+        let offline = known.last_seen_at.is_none_or(|seen| seen < offline_before());
+        expected.entry(DeviceState::of(head.state, offline, states)).or_default().push(owner.to_string());
+    }
+    assert_eq!(expected.len(), DeviceState::ALL.len(), "the grid has every state");
+    let search = |state| DeviceSearch { state, offline_before: offline_before(), ..DeviceSearch::default() };
+    let counted = store.devices_counted(&search(None)).await.unwrap();
+    let lengths: BTreeMap<DeviceState, u64> = expected.iter().map(|(state, names)| (*state, names.len() as u64)).collect();
+    assert_eq!(counted, lengths);
+    for (state, names) in expected {
+        let found = store.device_keys(&search(Some(state)), 10_000).await.unwrap();
+        let found: Vec<String> = found.into_iter().map(|(key, _)| key.client.to_string()).collect();
+        assert_eq!(found, names, "{state:?}");
+    }
 }

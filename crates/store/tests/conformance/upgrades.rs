@@ -3,18 +3,24 @@
 use margo::capabilities::{DeviceCapabilities, UnknownTypes};
 use margo::digest::Digest;
 use margo::ids::{ClientId, DeploymentId};
-use margo::status::State;
+use margo::status::{DeploymentStatus, State};
+use margrave_core::deployment_state::{DeploymentState, judge};
+use margrave_core::events::{kinds, message};
 use margrave_core::model::{ClientState, Desired, DeviceKey};
-use margrave_store::{Store, StoreOptions};
+use margrave_core::skips::SkipReason;
+use margrave_store::{EventFilter, EventOrder, EventRange, Store, StoreOptions};
 use serde_json::json;
 use sqlx::{AnyConnection, AssertSqlSafe, Connection as _, Executor as _, Row as _};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tempfile::TempDir;
 use uuid::Uuid;
 
 const FORMAT_1: &str = include_str!("../fixtures/format-1/schema-and-rows.sql");
 
 const DEPLOYMENT: &str = "00000000-0000-4000-8000-000000000001";
+const FAILED: &str = "00000000-0000-4000-8000-000000000003";
+const REMOVAL: &str = "00000000-0000-4000-8000-0000000000a2";
+const TOKEN: &str = "00000000-0000-4000-8000-0000000000b1";
 const ROLLOUT: &str = "00000000-0000-4000-8000-0000000000a1";
 
 /// Builds a database from this text; returns its folder and address.
@@ -65,6 +71,45 @@ async fn keeps_all_rows_of_a_database_of_format_1() {
 }
 
 #[tokio::test]
+async fn reads_skips_failures_events_and_drafts_of_format_1() {
+    let (_folder, url) = build(FORMAT_1).await;
+    let store = open(&url).await;
+    let removal = store.rollout_get(REMOVAL.parse().unwrap()).await.unwrap().unwrap();
+    let skipped: BTreeSet<&str> = removal.skipped.iter().map(|(_, reason)| reason.kind()).collect();
+    assert_eq!((removal.skipped.len(), skipped.len()), (16, 16), "every kind once");
+    for (_, reason) in &removal.skipped {
+        assert!(!matches!(reason, SkipReason::Other { .. }), "{reason:?}");
+        assert!(!reason.to_string().is_empty());
+    }
+
+    let view = store.deployment_get(FAILED.parse().unwrap()).await.unwrap().unwrap();
+    let reported = view.reported.unwrap();
+    let failed = reported.retried_failure().unwrap();
+    let status = DeploymentStatus::read(&failed.body).unwrap().document;
+    assert_eq!((reported.state, failed.attempts, status.error.unwrap().code.as_str()), (State::Installing, 1, "E301"));
+    let history = store.status_history(view.deployment.id).await.unwrap();
+    assert_eq!(history.iter().map(|one| one.state).collect::<Vec<_>>(), [State::Installing, State::Failed]);
+    let offline_before = margrave_core::time::Timestamp(0);
+    let state = judge(&view.deployment, Some(&reported), view.last_seen_at, offline_before);
+    assert_eq!(state, DeploymentState::Failed);
+
+    let range = EventRange::ALL;
+    let events = store.events_page(&EventFilter::default(), range, EventOrder::OldestFirst, 100).await.unwrap();
+    let sentences: Vec<String> =
+        events.iter().map(|event| message(&event.what.kind, &event.what.about, event.what.detail.as_ref())).collect();
+    assert_eq!(events.len(), 6);
+    assert!(sentences[4].contains("image not found"), "{sentences:?}");
+    for event in &events {
+        assert!(kinds().any(|kind| kind == event.what.kind), "{}", event.what.kind);
+    }
+
+    let drafts = store.drafts(TOKEN.parse().unwrap(), 10).await.unwrap();
+    let body: serde_json::Value = serde_json::from_str(&drafts[0].body).unwrap();
+    assert_eq!((&body["kind"], &body["values"]["greeting"]), (&json!("create"), &json!("hello")));
+    store.close().await;
+}
+
+#[tokio::test]
 async fn reads_a_database_of_format_1() {
     let (_folder, url) = build(FORMAT_1).await;
     let store = open(&url).await;
@@ -94,7 +139,7 @@ async fn reads_a_database_of_format_1() {
     let rollout: Uuid = ROLLOUT.parse().unwrap();
     assert_eq!(deployment.rollout, rollout);
     let targets = store.rollout_targets(rollout).await.unwrap();
-    assert_eq!((targets.len(), targets[0].deployment), (2, id));
+    assert_eq!((targets.len(), targets[0].deployment), (3, id));
     let (values, sensitive) = store.rollout_values(rollout).await.unwrap().unwrap();
     assert_eq!((&values["greeting"], sensitive), (&json!("hello"), false));
 

@@ -8,7 +8,7 @@ use crate::clock;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::plural;
 use margrave_api::client::DeploymentQuery;
-use margrave_api::deployments::{Deployment, DeploymentState, Desired};
+use margrave_api::deployments::{Deployment, DeploymentState};
 use margrave_api::rollouts::Rollout;
 use progress::Progress;
 use std::fmt::Write as _;
@@ -52,6 +52,10 @@ impl RolloutSnapshot {
         Ok(Self { rollout, deployments })
     }
 
+    fn done(&self) -> usize {
+        self.deployments.iter().filter(|deployment| deployment.state.is_done()).count()
+    }
+
     fn count(&self, deployment_state: DeploymentState) -> usize {
         self.deployments.iter().filter(|deployment| deployment.state == deployment_state).count()
     }
@@ -62,7 +66,7 @@ impl RolloutSnapshot {
 
     /// Devices that completed it before a later rollout superseded it.
     fn done_before(&self) -> u64 {
-        self.rollout.past.of(DeploymentState::UpToDate)
+        self.rollout.past.done()
     }
 
     /// Devices on which a later rollout superseded it before completion.
@@ -73,8 +77,7 @@ impl RolloutSnapshot {
 
     /// Whether it is complete: published to all devices, and every device succeeded or failed.
     fn is_over(&self) -> bool {
-        self.rollout.finished
-            && self.count(DeploymentState::UpToDate) + self.count(DeploymentState::Failed) == self.deployments.len()
+        self.rollout.finished && self.done() + self.count(DeploymentState::Failed) == self.deployments.len()
     }
 }
 
@@ -180,14 +183,13 @@ fn troubles(deployment: &Deployment) -> String {
 }
 
 fn timed_out(id: &str, timeout: Duration, picture: &RolloutSnapshot) -> Failure {
-    let open: Vec<_> =
-        picture.deployments.iter().filter(|deployment| deployment.state != DeploymentState::UpToDate).collect();
+    let open: Vec<_> = picture.deployments.iter().filter(|deployment| !deployment.state.is_done()).collect();
     let mut failure = Failure::new(
         Exit::TimedOut,
         format!(
-            "rollout {id}: {} of {} devices not up to date after {} s",
-            picture.rollout.total.saturating_sub(picture.count(DeploymentState::UpToDate) as u64),
-            picture.rollout.total,
+            "rollout {id}: {} of {} not up to date after {} s",
+            picture.rollout.total.saturating_sub(picture.done() as u64),
+            plural(picture.rollout.total, "device"),
             timeout.as_secs()
         ),
     );
@@ -200,13 +202,10 @@ fn timed_out(id: &str, timeout: Duration, picture: &RolloutSnapshot) -> Failure 
 
 /// The current state of a deployment, in the words of the progress output.
 fn state_word(deployment: &Deployment) -> String {
-    match (deployment.state, deployment.desired) {
-        (DeploymentState::UpToDate, Desired::Present) => "installed".to_owned(),
-        (DeploymentState::UpToDate, Desired::Absent) => "removed".to_owned(),
-        (DeploymentState::Updating, _) => {
-            deployment.reported.as_ref().map_or("updating", |status| &status.state).to_owned()
-        }
-        (DeploymentState::Failed, _) if deployment.failed_with.is_some() => "failed, retrying".to_owned(),
-        (other, _) => other.as_str().to_owned(),
+    match deployment.state {
+        DeploymentState::UpToDate => "installed".to_owned(),
+        DeploymentState::Updating => deployment.reported.as_ref().map_or("updating", |status| &status.state).to_owned(),
+        DeploymentState::Failed if deployment.failed_with.is_some() => "failed, retrying".to_owned(),
+        other => other.as_str().to_owned(),
     }
 }

@@ -108,10 +108,9 @@ pub async fn device(state: &ServerState, client: &str, device: &str) -> AppResul
 /// `None` for a deployment that no longer exists.
 fn placed(state: &ServerState, link: &Connectivity, view: &DeploymentView) -> Option<device_words::DeviceDeployment> {
     use margrave_core::deployment_state::DeploymentState;
-    use margrave_core::model::Desired;
     let (deployment, reported) = (&view.deployment, view.reported.as_ref());
     let deployment_state = judge(deployment, reported, link.last_seen, state.offline_before());
-    if deployment.desired == Desired::Absent && deployment_state == DeploymentState::UpToDate {
+    if deployment_state == DeploymentState::Removed {
         return None;
     }
     Some(device_words::DeviceDeployment {

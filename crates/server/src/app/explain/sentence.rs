@@ -12,7 +12,6 @@ pub(crate) fn sentence(
     (client, last_seen): (ClientState, Option<Timestamp>),
     deployment_state: DeploymentState,
 ) -> String {
-    let gone = deployment.desired == Desired::Absent && deployment_state == DeploymentState::UpToDate;
     let out = match client {
         ClientState::Decommissioned => "is decommissioned",
         ClientState::Pending => "is not accepted",
@@ -20,12 +19,13 @@ pub(crate) fn sentence(
     };
     // All traffic goes through the client: while it is blocked, being offline explains nothing.
     match deployment_state {
-        DeploymentState::UpToDate if gone => let_in(deployment, reported, last_seen, deployment_state),
+        DeploymentState::Removed => let_in(deployment, reported, last_seen, deployment_state),
         DeploymentState::UpToDate | DeploymentState::Failed => {
             let said = let_in(deployment, reported, last_seen, deployment_state);
             format!("{said}; client `{}` {out} and gets no updates", deployment.client)
         }
         DeploymentState::Updating
+        | DeploymentState::Removing
         | DeploymentState::Outdated
         | DeploymentState::Pending
         | DeploymentState::DeviceOffline => {
@@ -52,17 +52,24 @@ fn let_in(
 ) -> String {
     let what = what(deployment);
     match deployment_state {
-        DeploymentState::UpToDate if deployment.desired == Desired::Absent && reported.is_none() => {
-            "withdrawn before the device started it".to_owned()
-        }
-        DeploymentState::UpToDate if deployment.desired == Desired::Absent => "removed from the device".to_owned(),
+        DeploymentState::Removed if reported.is_none() => "withdrawn before the device started it".to_owned(),
+        DeploymentState::Removed => "removed from the device".to_owned(),
         DeploymentState::UpToDate => format!("{what} is installed"),
-        DeploymentState::Updating => format!("the device is applying {what}{}", at(reported)),
+        DeploymentState::Updating | DeploymentState::Removing => {
+            format!("the device is applying {what}{}", at(reported))
+        }
         DeploymentState::Failed if reported.is_some_and(|reported| reported.retried_failure().is_some()) => {
             format!("{what} failed{}; the device is retrying", because(reported))
         }
         DeploymentState::Failed => format!("{what} failed{}", because(reported)),
         DeploymentState::Outdated => older(deployment, reported, &what),
+        // A removal that the device has not adopted yet, or that it reports without a version.
+        DeploymentState::Pending if deployment.desired == Desired::Absent && !republished(deployment, reported) => {
+            match reported {
+                Some(_) => older(deployment, reported, &what),
+                None => format!("{what} is published; waiting for the device to fetch it and report"),
+            }
+        }
         DeploymentState::Pending if reported.is_some() => retry_requested(reported, &what),
         DeploymentState::Pending => {
             format!("{what} is published; waiting for the device to fetch it and report")
@@ -92,6 +99,12 @@ fn because(reported: Option<&Reported>) -> String {
         Some(error) => format!("{place}: {} ({})", error.message, error.code),
         None => place,
     }
+}
+
+/// The device has this revision, and was asked to report about it again.
+fn republished(deployment: &Deployment, reported: Option<&Reported>) -> bool {
+    reported
+        .is_some_and(|reported| reported.adopted_version != 0 && reported.adopted_version >= deployment.changed_version)
 }
 
 fn said(reported: Option<&Reported>) -> &'static str {

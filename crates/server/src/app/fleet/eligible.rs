@@ -88,7 +88,8 @@ impl Candidate {
     /// Where it
     /// exists, whether it may be changed.
     pub fn can_take(&self, wanted: &EligibilityQuery<'_>) -> bool {
-        let fits = self.fit.outcome == Compatibility::Compatible && self.listed.state != DeviceState::Blocked;
+        let fits =
+            self.fit.outcome == Compatibility::Compatible && self.listed.device.state != wire::DeviceState::Blocked;
         let has = self.meant(wanted).next().is_some();
         match wanted.whom {
             InstalledFilter::Without => fits && !has,
@@ -167,7 +168,7 @@ pub async fn candidates(
     let mut placed = on(state, &items).await?;
     let judged = items.into_iter().map(|device| {
         let fit = compatibility::judge(&description, &device, wanted.profile);
-        Candidate { listed: listed(state, device, &mut placed), fit }
+        Candidate { listed: listed(state, device, &mut placed, false), fit }
     });
     Ok(Listing { items: judged.collect(), next, in_progress })
 }
@@ -184,7 +185,7 @@ pub async fn candidate(
     let found = state.store.device_get(&key).await?.ok_or_else(|| devices::missing(&key))?;
     let mut placed = on(state, std::slice::from_ref(&found)).await?;
     let fit = compatibility::judge(&description, &found, wanted.profile);
-    Ok(Candidate { listed: listed(state, found, &mut placed), fit })
+    Ok(Candidate { listed: listed(state, found, &mut placed, false), fit })
 }
 
 /// Number of matching and eligible devices by state, ignoring the state filter.

@@ -57,13 +57,12 @@ pub async fn list_filtered_rollouts(
             let counts = overview::rollout_counts(state, rollout.id, rollout.total).await?;
             if let Some(over) = wanted.over {
                 counted += rollout.total;
-                let open = counts.total() - counts.of(DeploymentState::Failed) - counts.of(DeploymentState::UpToDate);
+                let open = counts.total() - counts.done() - counts.of(DeploymentState::Failed);
                 if over != (rollout.finished_at.is_some() && open == 0) {
                     continue;
                 }
             }
-            let mut rollout = to_wire(&rollout);
-            rollout.deployments = Some(counts);
+            let rollout = to_wire(&rollout, Some(&counts));
             items.push(RolloutWithDevice { device: device(state, &rollout).await?, rollout });
         }
         if is_last {

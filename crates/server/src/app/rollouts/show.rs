@@ -50,6 +50,8 @@ pub(super) async fn show(state: &ServerState, request: &Request, planned: Planne
             .into_iter()
             .map(|PlannedSkip { device, reason }| wire::SkippedDevice {
                 device: device.into(),
+                kind: reason.kind().to_owned(),
+                data: reason.data(),
                 reason: reason.to_string(),
             })
             .collect(),

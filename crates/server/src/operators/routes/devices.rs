@@ -25,7 +25,7 @@ pub(super) struct DeviceQuery {
     client: Option<String>,
     /// Only devices with this in their id or the id of their client.
     text: Option<String>,
-    /// Only devices in this state: `online`, `updating`, `failed`, `offline`, `blocked`.
+    /// Only devices in this state: `online`, `updating`, `degraded`, `failed`, `offline`, `blocked`.
     state: Option<String>,
     /// Sorts by `device`, `state`, `site` or `last-seen`, with `-` in front descending; not together with `client`.
     sort: Option<String>,

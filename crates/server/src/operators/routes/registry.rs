@@ -30,7 +30,7 @@ pub(super) async fn list_repositories(
 /// Runs garbage collection now instead of at its interval.
 #[utoipa::path(post, path = "/api/registry/garbage-collection", tag = "registry",
     responses((status = 200, body = Collection)))]
-pub(super) async fn collect_registry(State(state): State<ServerState>) -> Answer<Json<Collection>> {
+pub(super) async fn run_registry_garbage_collection(State(state): State<ServerState>) -> Answer<Json<Collection>> {
     Ok(Json(registry::collect(&state).await?))
 }
 

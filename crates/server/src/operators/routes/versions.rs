@@ -39,9 +39,9 @@ pub(super) async fn get_application_version(
 }
 
 /// Checks again whether the registries have the components; `warnings` names the missing ones.
-#[utoipa::path(post, path = "/api/applications/{id}/versions/{version}/components", tag = "applications",
+#[utoipa::path(post, path = "/api/applications/{id}/versions/{version}/components/check", tag = "applications",
     params(("id" = String, Path), ("version" = String, Path)), responses((status = 200, body = ApplicationVersion)))]
-pub(super) async fn ask_application_components(
+pub(super) async fn check_application_components(
     State(state): State<ServerState>,
     Path((id, version)): Path<(String, String)>,
 ) -> Answer<Json<ApplicationVersion>> {
@@ -86,11 +86,17 @@ pub(super) async fn get_application_parameters(
     Ok(Json(applications::parameters(&state, &id, &version, query.profile.as_deref()).await?))
 }
 
+/// A file as the supplier shipped it.
+#[derive(utoipa::ToSchema)]
+#[schema(value_type = String, format = Binary)]
+#[expect(dead_code, reason = "describes the response only")]
+pub(super) struct ResourceFile(Vec<u8>);
+
 /// Returns the icon, description, license or release notes of a version.
 #[utoipa::path(get, path = "/api/applications/{id}/versions/{version}/resources/{kind}", tag = "applications",
     params(("id" = String, Path), ("version" = String, Path),
         ("kind" = String, Path, description = "`icon`, `descriptionFile`, `licenseFile` or `releaseNotes`")),
-    responses((status = 200, description = "The file as the supplier shipped it", body = [u8],
+    responses((status = 200, description = "The file as the supplier shipped it", body = ResourceFile,
         content_type = "*/*")))]
 pub(super) async fn get_application_resource(
     State(state): State<ServerState>,

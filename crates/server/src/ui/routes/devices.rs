@@ -77,7 +77,11 @@ pub(super) fn row(mut listed: Listed, names: &HashMap<String, String>) -> Row {
     let labels = labels(&device.operator_labels, &device.device_labels);
     let site = device.operator_labels.get("site").cloned().or_else(|| device.device_labels.get("site").map(plain));
     Row {
-        state: if listed.waiting { client_state(ClientState::Pending) } else { words::device_state(listed.state) },
+        state: if listed.waiting {
+            client_state(ClientState::Pending)
+        } else {
+            words::device_state(listed.device.state)
+        },
         link: device_link(&device.client, &device.device),
         site,
         kind: device.made_by(),
@@ -125,14 +129,14 @@ pub(super) fn client_state(state: ClientState) -> Markup {
 /// The same as [`chip`], as text.
 fn chip_text(placed: &PlacedDeployment, names: &HashMap<String, String>) -> String {
     let name = names.get(&placed.application).unwrap_or(&placed.application);
-    let look = words::deployment_state_badge(placed.deployment_state, placed.removing);
+    let look = words::deployment_state_badge(placed.deployment_state);
     format!("{name} {}, {}", placed.version, look.word)
 }
 
 /// A desired application, with its state.
 fn chip(placed: &PlacedDeployment, names: &HashMap<String, String>) -> Markup {
     let name = names.get(&placed.application).unwrap_or(&placed.application);
-    let look = words::deployment_state_badge(placed.deployment_state, placed.removing);
+    let look = words::deployment_state_badge(placed.deployment_state);
     Markup::trusted(format!(
         "<a class=\"chip tone-{}\" data-state=\"{}\" href=\"/deployments/{}\" title=\"{}\">{}{} {}<span class=\"unseen\">, {}</span></a>",
         look.tone,

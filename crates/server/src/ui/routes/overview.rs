@@ -11,7 +11,7 @@ use crate::ui::visit::{PageResult, Section, Shell, Visit, pages};
 use crate::ui::words;
 use askama::Template;
 use margrave_api::deployments::{DeploymentState, Failing};
-use margrave_api::rollouts::{Rollout, RolloutKind};
+use margrave_api::rollouts::{Rollout, RolloutKind, RolloutState};
 use margrave_core::model::DeviceState;
 use std::sync::Arc;
 
@@ -114,11 +114,11 @@ pub(in crate::ui) async fn show(visit: Visit) -> PageResult {
 
 fn tile(overview: &Overview, state: DeviceState) -> Option<Tile> {
     let count = overview.devices.get(&state).copied().unwrap_or_default();
-    // Most fleets have no blocked devices.
-    if state == DeviceState::Blocked && count == 0 {
+    // Most fleets have none of these.
+    if matches!(state, DeviceState::Blocked | DeviceState::Degraded) && count == 0 {
         return None;
     }
-    Some(Tile::new(count, words::device_badge(state), link("/devices", &[("state", state.as_str())]), false))
+    Some(Tile::new(count, words::device_badge(state.into()), link("/devices", &[("state", state.as_str())]), false))
 }
 
 fn shown_failure(overview: &Overview, failure: &Failure) -> ShownFailure {
@@ -156,55 +156,44 @@ pub(super) fn rollout_title(name: &str, RolloutWithDevice { rollout, device }: &
     }
 }
 
-/// Devices where a published rollout is still in progress.
-pub(super) fn open(rollout: &Rollout) -> u64 {
-    let counts = rollout.deployments.clone().unwrap_or_default();
-    counts.total() - counts.of(DeploymentState::Failed) - counts.of(DeploymentState::UpToDate)
-}
-
-/// The state of a rollout, from the states of its devices.
-fn rollout_badge(rollout: &Rollout, failed: u64) -> words::Badge {
-    let (key, word, tone, symbol) = if !rollout.finished || open(rollout) > 0 {
-        ("in-progress", "In progress", "busy", "turning")
-    } else if rollout.published < rollout.total {
-        ("cancelled", "Cancelled", "mute", "cross")
-    } else if failed > 0 {
-        ("completed-with-failures", "Completed with failures", "bad", "cross")
-    } else {
-        ("completed", "Completed", "good", "check")
+fn rollout_badge(state: RolloutState) -> words::Badge {
+    let (word, tone, symbol) = match state {
+        RolloutState::InProgress => ("In progress", "busy", "turning"),
+        RolloutState::Paused => ("Paused", "warn", "clock"),
+        RolloutState::Cancelled => ("Cancelled", "mute", "cross"),
+        RolloutState::CompletedWithFailures => ("Completed with failures", "bad", "cross"),
+        RolloutState::Completed => ("Completed", "good", "check"),
     };
-    words::Badge { key, word, tone, symbol }
+    words::Badge { key: state.as_str(), word, tone, symbol }
 }
 
 pub(super) fn shown_rollout(overview: &Overview, told: RolloutWithDevice) -> ShownRollout {
     let name = overview.names.get(&told.rollout.application).unwrap_or(&told.rollout.application);
     let title = rollout_title(name, &told);
     let rollout = told.rollout;
-    let (outcome, removing) = (rollout.outcome(), rollout.kind == RolloutKind::Remove);
-    let (done, failed) = (outcome.of(DeploymentState::UpToDate), outcome.of(DeploymentState::Failed));
+    let outcome = rollout.outcome();
+    let (done, failed) = (outcome.done(), outcome.of(DeploymentState::Failed));
     let progress = chart::RolloutProgress { total: rollout.total, done, failed };
     let counts = rollout.deployments.clone().unwrap_or_default();
     let rest = [
         DeploymentState::Updating,
+        DeploymentState::Removing,
         DeploymentState::Pending,
         DeploymentState::Outdated,
         DeploymentState::DeviceOffline,
     ];
     let rest: Vec<(&str, u64, String)> = rest
         .into_iter()
-        .map(|state| {
-            (state.as_str(), counts.of(state), words::deployment_state_badge(state, removing).word.to_lowercase())
-        })
+        .map(|state| (state.as_str(), counts.of(state), words::deployment_state_badge(state).word.to_lowercase()))
         .collect();
     let further = [
         (rollout.total.saturating_sub(rollout.published), "not published yet"),
         (rollout.skipped.len() as u64, "skipped"),
         (rollout.changed_again(), "changed again since"),
-        (rollout.untold(), "no longer known"),
     ];
     let further = further.into_iter().filter(|(count, _)| *count > 0);
     let notes: Vec<String> = further.map(|(count, word)| format!("{} {word}", words::thousands(count))).collect();
-    let badge = rollout_badge(&rollout, failed);
+    let badge = rollout_badge(rollout.state);
     ShownRollout {
         title,
         link: format!("/rollouts/{}", rollout.id),

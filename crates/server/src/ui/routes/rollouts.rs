@@ -3,7 +3,7 @@
 mod asks;
 
 use super::deployments::list::{BY_STATE_MAX, Row, are_simulated, row};
-use super::overview::{ShownRollout, open, rollout_title, shown_rollout};
+use super::overview::{ShownRollout, rollout_title, shown_rollout};
 use super::tiles::Tile;
 use crate::app::deployments::{self, Query};
 use crate::app::drafts;
@@ -145,14 +145,14 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         .map(|one| {
             let chosen = deployment_state == Some(one);
             let link = at(if chosen { "" } else { one.as_str() }, "");
-            Tile::new(counts.of(one), words::deployment_state_badge(one, removing), link, chosen)
+            Tile::new(counts.of(one), words::deployment_state_badge(one), link, chosen)
         })
         .filter(Tile::is_shown)
         .collect();
     let failed = counts.of(DeploymentState::Failed);
     let left = rollout.total.saturating_sub(rollout.published);
     let sentence = sentence(&rollout);
-    let head = match (failed, rollout.finished && open(&rollout) == 0) {
+    let head = match (failed, rollout.state != margrave_api::rollouts::RolloutState::InProgress) {
         (0, true) => format!("Completed - {title}"),
         (0, false) => format!("In progress - {title}"),
         (failed, _) => format!("{} failed - {title}", words::thousands(failed)),
@@ -162,7 +162,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
     if order.sort.is_none() {
         rows.sort_by_key(|row| row.deployment.state != DeploymentState::Failed);
     }
-    let (in_progress, goes_on) = (!rollout.finished, !rollout.finished || open(&rollout) > 0);
+    let (in_progress, goes_on) = (!rollout.finished, rollout.state == margrave_api::rollouts::RolloutState::InProgress);
     let skipped = rollouts::skipped(state, &rollout).await?.into_iter().map(|one| {
         let link = device_link(&one.client, one.device.trim_end_matches("/*"));
         (link, one)
@@ -201,10 +201,10 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
 /// The progress in one sentence; a second sentence says whether later rollouts changed the deployments again.
 fn sentence(rollout: &Rollout) -> String {
     let counts = rollout.deployments.clone().unwrap_or_default();
-    let open = open(rollout);
+    let open = rollout.unfinished();
     let left = rollout.total.saturating_sub(rollout.published);
     let outcome = rollout.outcome();
-    let (done, failed) = (outcome.of(DeploymentState::UpToDate), outcome.of(DeploymentState::Failed));
+    let (done, failed) = (outcome.done(), outcome.of(DeploymentState::Failed));
     let mut said = if !rollout.finished {
         "Publishing to the devices.".to_owned()
     } else if left > 0 {

@@ -53,12 +53,12 @@ fn way(fact: &Fact) -> Option<LinkTo> {
             let link = format!("/clients/{about}?ask=accept");
             Some(LinkTo { link, words: format!("Approve {about}"), action: Some("approve") })
         }
-        ("forget-device", "device") => {
+        ("delete-device-record", "device") => {
             let (client, device) = about.split_once('/')?;
-            let link = format!("{}?ask=forget", device_link(client, device));
+            let link = format!("{}?ask=delete", device_link(client, device));
             Some(LinkTo { link, words: format!("Delete record of {device}"), action: Some("delete") })
         }
-        ("try-again", "deployment") => {
+        ("retry", "deployment") => {
             let link = format!("/deployments/{about}?ask=retry");
             Some(LinkTo { link, words: "Retry".to_owned(), action: Some("retry") })
         }
@@ -77,7 +77,9 @@ fn way(fact: &Fact) -> Option<LinkTo> {
             plain(link("/deployments", &[("state", "device-offline"), ("application", about)]), "Show offline devices")
         }
         ("join", "application") => plain("/devices/add".to_owned(), "Add a device"),
-        ("show-fit", "application") => plain(format!("/catalog/{about}/compatibility"), "Compatibility of each device"),
+        ("show-compatibility", "application") => {
+            plain(format!("/catalog/{about}/compatibility"), "Compatibility of each device")
+        }
         _ => None,
     }
 }
@@ -102,9 +104,9 @@ mod tests {
     fn links_a_fact_to_the_page_for_its_action() {
         check("accept-client", "client/press-07", "/clients/press-07?ask=accept", "Approve press-07");
         check(
-            "forget-device",
+            "delete-device-record",
             "device/hall/hall/press",
-            "/devices/hall/hall/press?ask=forget",
+            "/devices/hall/hall/press?ask=delete",
             "Delete record of hall/press",
         );
         check("explain-deployment", "deployment/1-2", "/deployments/1-2", "Open it on press");

@@ -131,7 +131,7 @@ async fn a_component_pushed_to_the_embedded_registry_resolves_the_problem() {
     }
     let now = api.application_version(ID, "1.0.0").await.unwrap();
     assert_eq!((now.warnings.len(), now.components_checked.unwrap().missing), (0, 0));
-    let asked = api.ask_application_components(ID, "1.0.0").await.unwrap();
+    let asked = api.check_application_components(ID, "1.0.0").await.unwrap();
     assert!(asked.warnings.is_empty() && asked.components_checked.is_some(), "{asked:?}");
 }
 
@@ -143,7 +143,7 @@ async fn checks_nothing_if_switched_off() {
     let added = add(&api, &format!("{host}/line/vision"), &format!("{host}/line/chart")).await;
     assert!(added.warnings.is_empty() && added.components_checked.is_none(), "{added:?}");
     assert!(asked.lock().unwrap().is_empty());
-    let refused = problem(api.ask_application_components(ID, "1.0.0").await);
+    let refused = problem(api.check_application_components(ID, "1.0.0").await);
     assert!(refused.detail.contains("catalog.check_registries"), "{refused:?}");
     let page = browser.get(&format!("/catalog/{ID}")).await.text().await.unwrap();
     assert!(!page.contains("Check availability"), "{page}");

@@ -66,7 +66,10 @@ async fn a_deployment_goes_from_the_catalog_to_the_device_and_back() {
     let gone = api.deployment(&deployment.id).await.unwrap();
     assert_eq!(gone.desired, Desired::Absent);
     report(&client, &deployment.id, 4, "removed").await;
-    assert_eq!(api.deployment(&deployment.id).await.unwrap().state, DeploymentState::UpToDate);
+    assert_eq!(api.deployment(&deployment.id).await.unwrap().state, DeploymentState::Removed);
+    let query = DeploymentQuery { state: Some(DeploymentState::Removed), ..DeploymentQuery::default() };
+    let removed = api.deployments(&query, &PageQuery::default()).await.unwrap().items;
+    assert_eq!(removed.iter().map(|one| one.id.as_str()).collect::<Vec<_>>(), [deployment.id.as_str()]);
     let body = client.get("/api/v1/deployments").await.bytes().await.unwrap();
     let manifest = StateManifest::read(&body).unwrap().document;
     assert!(manifest.deployments.is_empty() && manifest.bundle.is_none());

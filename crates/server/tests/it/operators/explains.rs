@@ -42,7 +42,7 @@ async fn explains_a_deployment_from_pending_to_up_to_date_to_offline_to_removed(
     let shown = explain().await;
     check(&shown, "pending", &["next-poll"], &["next-poll"]);
     assert_eq!(shown.subject, format!("deployment/{}", deployment.id));
-    assert_eq!(codes(&shown.desired), ["present", "wanted-by"]);
+    assert_eq!(codes(&shown.desired), ["present", "requested-by"]);
     assert_eq!(shown.desired[1].sentence, "`token:admin` requested it: a test");
     assert_eq!(shown.summary, deployment.explanation, "the list and the explanation use the same words");
 
@@ -54,7 +54,7 @@ async fn explains_a_deployment_from_pending_to_up_to_date_to_offline_to_removed(
     let error = json!({ "code": "301", "source": "press", "message": "no such image" });
     say(&device, &deployment, version, json!({ "name": "vision", "state": "failed", "error": error })).await;
     let failed = explain().await;
-    check(&failed, "failed", &["cause-removed"], &["next-action", "try-again", "new-revision"]);
+    check(&failed, "failed", &["cause-removed"], &["next-action", "retry", "new-revision"]);
     let component = failed.observed.iter().find(|fact| fact.code == "component").unwrap();
     assert_eq!(component.sentence, "component `vision` is `failed`: no such image (code 301 from `press`)");
     assert_ne!(failed.observed[0].since, Some(started.to_string()));
@@ -68,13 +68,13 @@ async fn explains_a_deployment_from_pending_to_up_to_date_to_offline_to_removed(
     assert_eq!(fine.observed[0].since, Some(since.to_string()), "since the first report");
 
     finished(&api, &api.remove_deployment(&deployment.id, Some("sold"), None).await.unwrap()).await;
-    check(&explain().await, "outdated", &["next-poll"], &["next-poll"]);
+    check(&explain().await, "pending", &["next-poll"], &["next-poll"]);
     server.clock.advance(Duration::from_hours(1));
     let offline = explain().await;
     check(&offline, "device-offline", &["contact", "next-poll"], &["check-device"]);
-    assert_eq!(codes(&offline.desired), ["absent", "wanted-by"]);
+    assert_eq!(codes(&offline.desired), ["absent", "requested-by"]);
     say(&device, &deployment, version + 1, json!({ "name": "vision", "state": "removed" })).await;
-    check(&explain().await, "up-to-date", &[], &["deploy-again"]);
+    check(&explain().await, "removed", &[], &["deploy-again"]);
     assert_eq!(problem(api.explain_deployment("nobody").await).code, "not-found");
 }
 
@@ -105,7 +105,7 @@ async fn a_device_and_a_child_behind_a_gateway_are_explained() {
     let mut scope = on(&["gw"]);
     "gw/cell".clone_into(&mut scope.devices.as_mut().unwrap()[0].device);
     finished(&api, &api.create_deployments(&create("1.0.0", scope)).await.unwrap()).await;
-    check(&api.explain_device("gw", "gw/cell").await.unwrap(), "waiting", &["deployment"], &["next-poll"]);
+    check(&api.explain_device("gw", "gw/cell").await.unwrap(), "updating", &["deployment"], &["next-poll"]);
     server.clock.advance(Duration::from_hours(1));
     let offline = api.explain_device("gw", "gw/cell").await.unwrap();
     check(&offline, "offline", &["contact", "deployment"], &["check-device"]);
@@ -123,8 +123,8 @@ async fn explains_an_application_by_counts_and_most_common_reasons() {
         press(&server, name, &small).await;
     }
     let blocked = api.explain_application(ID).await.unwrap();
-    check(&blocked, "blocked", &[], &["show-fit"]);
-    let reason = blocked.observed.iter().find(|fact| fact.code == "unfit-reason").unwrap();
+    check(&blocked, "blocked", &[], &["show-compatibility"]);
+    let reason = blocked.observed.iter().find(|fact| fact.code == "incompatibility-reason").unwrap();
     assert!(reason.sentence.starts_with("2 devices: profile `"), "{reason:?}");
 
     let device = press(&server, "press", &Kind::default()).await;
@@ -136,7 +136,7 @@ async fn explains_an_application_by_counts_and_most_common_reasons() {
         (codes(&shown.waiting_for) == ["next-poll"]).then_some(shown)
     })
     .await;
-    check(&waiting, "waiting", &["next-poll"], &["show-fit"]);
+    check(&waiting, "updating", &["next-poll"], &["show-compatibility"]);
     let fit = waiting.observed.iter().find(|fact| fact.code == "compatibility").unwrap();
     assert_eq!(
         (&fit.values["compatible"], &fit.values["incompatible"], &fit.values["devices"]),
@@ -146,7 +146,7 @@ async fn explains_an_application_by_counts_and_most_common_reasons() {
     let failed = json!({ "name": "vision", "state": "failed", "error": error });
     say(&device, &deployment, deployment.target_version, failed).await;
     let failing = api.explain_application(ID).await.unwrap();
-    check(&failing, "failed", &["cause-removed"], &["explain-deployment", "show-fit"]);
+    check(&failing, "failed", &["cause-removed"], &["explain-deployment", "show-compatibility"]);
     assert!(failing.next_steps[0].sentence.contains("no such image (301)"), "{failing:?}");
     assert_eq!(problem(api.explain_application("nothing").await).code, "not-found");
 }

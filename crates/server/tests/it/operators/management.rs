@@ -28,12 +28,12 @@ async fn deleting_a_gateway_counts_the_devices_behind_it() {
     let server = TestServer::start().await;
     let browser = Browser::signed_in(&server).await;
     let gateway = press(&server, "gw", &Kind::default()).await;
-    let alone = text(&browser, "/devices/gw/gw?ask=forget").await;
+    let alone = text(&browser, "/devices/gw/gw?ask=delete").await;
     says(&alone, &["Affects 1 device.", "Delete record</button>"]);
     for child in ["gw/a", "gw/b"] {
         Kind::default().report(&gateway, child).await;
     }
-    let question = text(&browser, "/devices/gw/gw?ask=forget").await;
+    let question = text(&browser, "/devices/gw/gw?ask=delete").await;
     says(&question, &["Affects 3 devices.", "Delete 3 records", "2 devices behind it are deleted as well"]);
     let decommission = text(&browser, "/clients/gw?ask=decommission").await;
     says(&decommission, &["Affects 3 devices.", "It has no deployments."]);
@@ -48,7 +48,7 @@ async fn explains_why_a_device_cannot_be_deleted() {
     let browser = Browser::signed_in(&server).await;
     press(&server, "press", &Kind::default()).await;
     let deployment = deployed(&server, "press").await;
-    let question = text(&browser, "/devices/press/press?ask=forget").await;
+    let question = text(&browser, "/devices/press/press?ask=delete").await;
     says(
         &question,
         &[
@@ -80,7 +80,7 @@ async fn marks_deployments_of_a_decommissioned_client_and_links_no_missing_devic
     let removed = text(&browser, &page).await;
     says(
         &removed,
-        &["is decommissioned and gets nothing; the removal waits until it is accepted again", "?ask=forget"],
+        &["is decommissioned and gets nothing; the removal waits until it is accepted again", "?ask=delete"],
     );
     assert!(!removed.contains(" is pending"), "{removed}");
     api.delete_device("press", "press", None).await.unwrap();
@@ -189,9 +189,9 @@ async fn actions_that_end_sessions_or_tokens_require_confirmation() {
     }
     let list = text(&browser, "/settings/enrollment-tokens").await;
     assert!(
-        list.contains("?withdraw=press\" data-ask") && !list.contains("<form method=\"post\" action=\"/settings/inv")
+        list.contains("?revoke=press\" data-ask") && !list.contains("<form method=\"post\" action=\"/settings/inv")
     );
-    let question = text(&browser, "/settings/enrollment-tokens?withdraw=press").await;
+    let question = text(&browser, "/settings/enrollment-tokens?revoke=press").await;
     says(&question, &["Revoke all 2 enrollment tokens for press?", "Revoke 2 enrollment tokens"]);
     let mut other = Browser::new(&server);
     other.sign_in(&[("token", server.admin_token().as_str())]).await;

@@ -143,7 +143,7 @@ async fn lists_enrollment_tokens_without_secrets_and_revokes_them() {
     let state = |client: &str| listed.iter().find(|one| one.client == client).map(|one| one.state);
     assert_eq!(
         (state("press"), state("lathe")),
-        (Some(EnrollmentTokenState::Open), Some(EnrollmentTokenState::Expired))
+        (Some(EnrollmentTokenState::Active), Some(EnrollmentTokenState::Expired))
     );
     assert!(!serde_json::to_string(&listed).unwrap().contains(&made.token));
     assert_eq!(api.revoke_enrollment_tokens("press", Some("wrong plant")).await.unwrap().tokens, 1);

@@ -63,7 +63,7 @@ async fn does_not_reveal_whether_name_or_password_was_wrong() {
     );
     let huge = "x".repeat(10_000);
     assert_eq!(attempt(&server, "admin", &huge).await.0, StatusCode::UNPROCESSABLE_ENTITY);
-    let refused = audited(&server, "session.refuse").await;
+    let refused = audited(&server, "session.reject").await;
     let subjects: Vec<&str> = refused.iter().map(|record| record.subject.as_str()).collect();
     assert_eq!(subjects, ["operator/admin", "operator", "operator/admin"], "an unknown name is not recorded");
     assert_eq!(refused[0].after.as_ref().unwrap()["address"], "127.0.0.1");
@@ -81,7 +81,7 @@ async fn rate_limits_guessing_and_shows_when_to_retry() {
     let (status, wait, text) = attempt(&server, "admin", &server.admin_password()).await;
     assert_eq!((status, wait), (StatusCode::TOO_MANY_REQUESTS, Some(30)), "even the right one waits");
     assert!(text.contains("Try again in 30 seconds."), "{text}");
-    assert_eq!(audited(&server, "session.refuse").await.len(), 10, "an attempt that was not checked is not recorded");
+    assert_eq!(audited(&server, "session.reject").await.len(), 10, "an attempt that was not checked is not recorded");
     Browser::signed_in(&server).await;
     server.clock.advance(Duration::from_secs(31));
     admin(&server, &server.admin_password()).await;

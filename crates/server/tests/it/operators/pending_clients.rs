@@ -155,14 +155,14 @@ async fn shows_when_a_blocked_client_last_connected() {
     let waiting = asked(&server, "press-09").await;
     let blocked = super::press(&server, "lathe", &super::Kind::default()).await;
     api.decommission_client("lathe", None).await.unwrap();
-    assert_eq!(api.client("lathe").await.unwrap().last_asked_at, None, "it has not connected since");
+    assert_eq!(api.client("lathe").await.unwrap().last_rejected_at, None, "it has not connected since");
     server.clock.advance(std::time::Duration::from_mins(1));
     for device in [&waiting, &blocked] {
         refused(device.get(MANIFEST).await, 403, Some("not-authorized")).await;
     }
     let now = server.state().now().to_string();
     for id in ["press-09", "lathe"] {
-        assert_eq!(api.client(id).await.unwrap().last_asked_at.as_deref(), Some(now.as_str()), "{id}");
+        assert_eq!(api.client(id).await.unwrap().last_rejected_at.as_deref(), Some(now.as_str()), "{id}");
     }
     let page = async |path: &str| browser.get(path).await.text().await.unwrap();
     let list = page("/devices").await;
@@ -177,6 +177,6 @@ async fn shows_when_a_blocked_client_last_connected() {
     assert!(device.contains("It retries automatically, usually within half a minute"), "{device}");
     server.clock.advance(std::time::Duration::from_secs(1));
     assert_eq!(blocked.get(MANIFEST).await.status(), 200);
-    assert_eq!(api.client("lathe").await.unwrap().last_asked_at, None);
+    assert_eq!(api.client("lathe").await.unwrap().last_rejected_at, None);
     assert!(!page("/devices/lathe/lathe").await.contains("retries automatically"));
 }

@@ -81,7 +81,7 @@ async fn explains_a_device_with_its_maintenance_hold() {
     let response = client.put("/api/v1/capabilities/plain", capabilities.to_string()).await;
     assert!(response.status().is_success());
     let explained = api.explain_device("plain", "plain").await.unwrap();
-    let held = explained.observed.iter().find(|fact| fact.code == "held-by-technician").expect("the hold is explained");
+    let held = explained.observed.iter().find(|fact| fact.code == "maintenance-hold").expect("the hold is explained");
     assert_eq!(
         held.sentence,
         "a technician has put the device on maintenance hold until 2026-11-16T18:00:00Z: changing the fan"

@@ -48,7 +48,7 @@ async fn withdrawing_a_deployment_removes_it_on_offline_devices() {
 
     eventually("a removal before installation is done after the next contact", async || {
         let done = api.rollout(&rollout.id).await.unwrap().deployments.unwrap();
-        (done.of(DeploymentState::UpToDate) == 1 && done.of(DeploymentState::DeviceOffline) == 1).then_some(())
+        (done.of(DeploymentState::Removed) == 1 && done.of(DeploymentState::DeviceOffline) == 1).then_some(())
     })
     .await;
 

@@ -13,7 +13,7 @@ pub(super) const ADDRESSES: &[(&str, &str)] = &[
     ("devices of a group with all devices", "/devices?group=everybody"),
     ("devices by a common label", "/devices?labels={label}"),
     ("one device", "/devices/dev-7/dev-7"),
-    ("deleting a device record, confirmation", "/devices/dev-7/dev-7?ask=forget"),
+    ("deleting a device record, confirmation", "/devices/dev-7/dev-7?ask=delete"),
     ("decommissioning a client, confirmation", "/clients/dev-7?ask=decommission"),
     ("groups", "/groups"),
     ("a group with all devices", "/groups/everybody"),

@@ -84,7 +84,7 @@ impl World {
                 continue;
             }
             let deployment_state = judge(&view.deployment, view.reported.as_ref(), view.last_seen_at, offline_before);
-            if deployment_state != DeploymentState::UpToDate {
+            if !deployment_state.is_done() {
                 let reported = view.reported.as_ref().map(|word| String::from_utf8_lossy(&word.body).into_owned());
                 return Ok(Some(format!(
                     "{} of {} is {} at target {}: {reported:?}",

@@ -33,14 +33,14 @@ async fn until_over(session: &Session, ids: &[String], timeout: Duration, progre
             deployments.push(session.api.deployment(id).await?);
         }
         progress.show(ids.len() as u64, 0, &deployments);
-        let open = with(&deployments, |state| !matches!(state, DeploymentState::UpToDate | DeploymentState::Failed));
+        let open = with(&deployments, |state| !state.is_settled());
         if open.is_empty() {
             progress.end();
             return verdict(session, &deployments);
         }
         if tokio::time::Instant::now() >= deadline {
             progress.end();
-            let open = with(&deployments, |state| state != DeploymentState::UpToDate);
+            let open = with(&deployments, |state| !state.is_done());
             let what =
                 format!("{} of {} deployments not up to date after {} s", open.len(), ids.len(), timeout.as_secs());
             return Err(name_each(Failure::new(Exit::TimedOut, what), &open));

@@ -51,7 +51,7 @@ impl Progress {
 
     fn tell(&mut self, deployments: &[Deployment]) {
         for deployment in deployments {
-            let over = matches!(deployment.state, DeploymentState::UpToDate | DeploymentState::Failed);
+            let over = deployment.state.is_settled();
             if !over && deployments.len() > VERBOSE_DEVICES_MAX {
                 continue;
             }
@@ -66,14 +66,14 @@ impl Progress {
 
 impl Bars {
     fn show(&mut self, total: u64, unpublished: u64, deployments: &[Deployment]) {
-        let count = |deployment_state| deployments.iter().filter(|one| one.state == deployment_state).count();
-        let (done, failed) = (count(DeploymentState::UpToDate), count(DeploymentState::Failed));
+        let count = |is: fn(DeploymentState) -> bool| deployments.iter().filter(|one| is(one.state)).count();
+        let (done, failed) = (count(DeploymentState::is_done), count(|state| state == DeploymentState::Failed));
         self.total.set_length(total);
         self.total.set_position((done + failed) as u64);
         let open = if unpublished == 0 { String::new() } else { format!(", {unpublished} not published yet") };
         let failed = if failed == 0 { String::new() } else { format!(", {failed} failed") };
         self.total.set_message(format!("{done} done{failed}{open}"));
-        let open = deployments.iter().filter(|one| one.state != DeploymentState::UpToDate);
+        let open = deployments.iter().filter(|one| !one.state.is_done());
         let open: IndexMap<_, _> = open.take(LINES_MAX).map(|one| (one.id.clone(), one)).collect();
         self.lines.retain(|id, line| {
             let stays = open.contains_key(id);
@@ -101,7 +101,7 @@ fn style(template: &str) -> ProgressStyle {
 /// State of the deployment, and of its components if they differ from it.
 fn news(deployment: &Deployment) -> String {
     let state = state_word(deployment);
-    let over = deployment.state == DeploymentState::UpToDate;
+    let over = deployment.state.is_done();
     let components = deployment.reported.as_ref().map(|status| status.components.as_slice()).unwrap_or_default();
     // A report from before this revision was published is about an earlier revision.
     let before = matches!(deployment.state, DeploymentState::Outdated | DeploymentState::Pending);

@@ -73,7 +73,7 @@ fn summary(facts: &Facts) -> (&'static str, String) {
         return ("failed", format!("{converged} of {total} deployments are as desired, {failed} failed"));
     }
     if converged < total || !facts.coming.is_empty() {
-        return ("waiting", format!("{converged} of {total} deployments are as desired"));
+        return ("updating", format!("{converged} of {total} deployments are as desired"));
     }
     if total > 0 {
         return ("online", all_fine(total));
@@ -142,7 +142,9 @@ fn known(facts: &Facts) -> Vec<Fact> {
             .value("unknown", *unknown),
     );
     for (reason, number) in reasons {
-        known.push(fact("unfit-reason", format!("{}: {reason}", count(*number, "device"))).value("devices", *number));
+        known.push(
+            fact("incompatibility-reason", format!("{}: {reason}", count(*number, "device"))).value("devices", *number),
+        );
     }
     known
 }
@@ -158,6 +160,10 @@ fn state_word(deployment_state: DeploymentState, number: u64) -> &'static str {
         (DeploymentState::Outdated, _) => "are on an older revision",
         (DeploymentState::Pending, 1) => "waits for its device",
         (DeploymentState::Pending, _) => "wait for their devices",
+        (DeploymentState::Removing, 1) => "is being removed",
+        (DeploymentState::Removing, _) => "are being removed",
+        (DeploymentState::Removed, 1) => "is removed",
+        (DeploymentState::Removed, _) => "are removed",
         (DeploymentState::DeviceOffline, 1) => "waits for an offline device",
         (DeploymentState::DeviceOffline, _) => "wait for offline devices",
     }
@@ -199,7 +205,7 @@ fn next_steps(facts: &Facts) -> Vec<Fact> {
     }
     if facts.fit.unfit + facts.fit.unknown > 0 {
         would.push(
-            fact("show-fit", "change the reported labels or capabilities of incompatible devices")
+            fact("show-compatibility", "change the reported labels or capabilities of incompatible devices")
                 .about(about())
                 .command(format!("margrave app compatibility {name} --reasons")),
         );

@@ -75,7 +75,7 @@ impl Connectivity {
             Some(seen) if self.offline => {
                 fact("client-offline", format!("{who} has been offline since {}", second(seen))).since(seen)
             }
-            Some(seen) => fact("client-heard", format!("{who} was last seen at {}", second(seen))).since(seen),
+            Some(seen) => fact("client-last-seen", format!("{who} was last seen at {}", second(seen))).since(seen),
         });
         facts.into_iter().map(|fact| fact.about(about.clone())).collect()
     }
@@ -145,7 +145,7 @@ fn desired(facts: &Facts<'_>) -> Vec<Fact> {
         .value("manifestVersion", *target_version);
     let by = facts.revision.map(|revision| {
         let why = revision.comment.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
-        fact("wanted-by", format!("`{}` requested it{why}", revision.actor))
+        fact("requested-by", format!("`{}` requested it{why}", revision.actor))
             .since(revision.at)
             .value("actor", revision.actor.as_str())
     });
@@ -174,7 +174,7 @@ fn known(facts: &Facts<'_>) -> Vec<Fact> {
     }
     if facts.forgotten {
         let sentence = "the record of its device was deleted; it reappears when its client reports the device again";
-        known.push(fact("device-forgotten", sentence));
+        known.push(fact("device-record-deleted", sentence));
     }
     let status = status(facts.reported);
     if let Some(host) = status.as_ref().and_then(|status| status.device_id.as_ref()) {
@@ -232,7 +232,7 @@ fn with_error(mut fact: Fact, error: &StatusError) -> Fact {
 fn waiting_for(facts: &Facts<'_>) -> Vec<Fact> {
     let deployment = facts.deployment;
     let mut waiting: Vec<Fact> = facts.coming.iter().map(publishing).collect();
-    if facts.deployment_state == DeploymentState::UpToDate {
+    if facts.deployment_state.is_done() {
         return waiting;
     }
     if facts.deployment_state != DeploymentState::Failed {
@@ -240,8 +240,10 @@ fn waiting_for(facts: &Facts<'_>) -> Vec<Fact> {
     }
     let version = deployment.target_version;
     match facts.deployment_state {
-        DeploymentState::UpToDate => {}
-        DeploymentState::Updating => waiting.push(fact("next-report", "the device to finish and report")),
+        DeploymentState::UpToDate | DeploymentState::Removed => {}
+        DeploymentState::Updating | DeploymentState::Removing => {
+            waiting.push(fact("next-report", "the device to finish and report"))
+        }
         DeploymentState::Failed => {
             let next_try = next_try(deployment, facts.held.as_ref());
             let then = if retries_automatically(deployment) { "" } else { ", then a retry by an operator" };
@@ -295,7 +297,7 @@ fn next_steps(facts: &Facts<'_>) -> Vec<Fact> {
     let id = deployment.id;
     let mut would = Vec::new();
     match facts.deployment_state {
-        DeploymentState::UpToDate if deployment.desired == Desired::Absent => {
+        DeploymentState::Removed => {
             let application = &deployment.application;
             would.push(
                 fact("deploy-again", "deploy it again")
@@ -320,7 +322,7 @@ fn next_steps(facts: &Facts<'_>) -> Vec<Fact> {
             }
             if deployment.desired == Desired::Present {
                 would.push(
-                    fact("try-again", "retry once the cause is fixed")
+                    fact("retry", "retry once the cause is fixed")
                         .about(format!("deployment/{id}"))
                         .command(format!("margrave deployment retry {id}")),
                 );
@@ -332,7 +334,7 @@ fn next_steps(facts: &Facts<'_>) -> Vec<Fact> {
                     .command(format!("margrave deployment diff {id}")),
             );
         }
-        DeploymentState::Updating => {
+        DeploymentState::Updating | DeploymentState::Removing => {
             let sentence =
                 "wait for the next report of the device; `margrave-agent explain` on the device shows its progress";
             would.push(fact("next-report", sentence));
@@ -345,7 +347,7 @@ fn next_steps(facts: &Facts<'_>) -> Vec<Fact> {
                         delete the device record if the device is gone for good";
         let device = deployment.target.device().or_else(|| deployment.target.gateway());
         let about = device.map(|device| format!("device/{}/{device}", deployment.client));
-        would.push(about.into_iter().fold(fact("forget-device", sentence), With::about));
+        would.push(about.into_iter().fold(fact("delete-device-record", sentence), With::about));
     }
     if would.is_empty() {
         would.push(fact("next-poll", "wait for the next poll of the device"));

@@ -5,7 +5,7 @@ use super::{SIMULATED, With as _, all_fine, count, fact};
 use margrave_api::explain::{Explanation, Fact};
 use margrave_core::deployment_state::DeploymentState;
 use margrave_core::hold::AnnouncedHold;
-use margrave_core::model::{ClientState, Desired, DeviceKey};
+use margrave_core::model::{Desired, DeviceKey, DeviceState};
 use margrave_core::time::Timestamp;
 
 /// Facts about a device.
@@ -56,30 +56,29 @@ fn of(facts: &Facts<'_>, is: impl Fn(DeploymentState) -> bool) -> u64 {
 
 fn summary(facts: &Facts<'_>) -> (&'static str, String) {
     let failed = of(facts, |deployment_state| deployment_state == DeploymentState::Failed);
-    let open =
-        of(facts, |deployment_state| !matches!(deployment_state, DeploymentState::UpToDate | DeploymentState::Failed));
+    let open = of(facts, |deployment_state| !deployment_state.is_settled());
     let total = facts.deployments.len() as u64;
     let link = facts.client.known();
     let first = |facts: &[Fact]| facts.first().map(|fact| fact.sentence.clone()).unwrap_or_default();
-    if facts.client.state != ClientState::Accepted {
-        return ("blocked", first(&link));
-    }
-    if facts.client.offline {
-        return ("offline", format!("{}; {} pending", first(&link), count(open, "deployment")));
-    }
-    if failed > 0 {
-        return ("failed", format!("{failed} of {total} deployments failed"));
-    }
-    if open > 0 {
-        return ("waiting", format!("{open} of {total} deployments are pending"));
-    }
-    match total {
-        0 if facts.no_runtime => {
-            ("online", "the device is online and runs no applications: no runtime is switched on".to_owned())
+    let deployments = facts.deployments.iter().map(|placed| (placed.desired, placed.deployment_state));
+    let state = DeviceState::of(facts.client.state, facts.client.offline, deployments);
+    let sentence = match state {
+        DeviceState::Blocked => first(&link),
+        // Why it gets no correction of its failures comes first.
+        _ if facts.client.offline => format!("{}; {} pending", first(&link), count(open, "deployment")),
+        DeviceState::Failed | DeviceState::Degraded => {
+            format!("{failed} of {} failed", count(total, "deployment"))
         }
-        0 => ("online", "the device is online and nothing is deployed to it".to_owned()),
-        total => ("online", all_fine(total)),
-    }
+        DeviceState::Offline | DeviceState::Updating => {
+            format!("{open} of {} {} pending", count(total, "deployment"), if total == 1 { "is" } else { "are" })
+        }
+        DeviceState::Online => match total {
+            0 if facts.no_runtime => "the device is online and runs no applications: no runtime is enabled".to_owned(),
+            0 => "the device is online and nothing is deployed to it".to_owned(),
+            total => all_fine(total),
+        },
+    };
+    (state.as_str(), sentence)
 }
 
 fn desired(facts: &Facts<'_>) -> Vec<Fact> {
@@ -122,8 +121,7 @@ fn known(facts: &Facts<'_>) -> Vec<Fact> {
     }
     if let Some(AnnouncedHold { reason, until }) = &facts.held {
         let sentence = format!("a technician has put the device on maintenance hold until {until}: {reason}");
-        known
-            .push(fact("held-by-technician", sentence).value("until", until.as_str()).value("reason", reason.as_str()));
+        known.push(fact("maintenance-hold", sentence).value("until", until.as_str()).value("reason", reason.as_str()));
     }
     known.extend(facts.client.known());
     for placed in &facts.deployments {
@@ -139,9 +137,7 @@ fn waiting_for(facts: &Facts<'_>) -> Vec<Fact> {
         waiting.push(fact("technician", format!("the maintenance hold to end at {until}")));
     }
     let open = facts.deployments.iter();
-    for placed in
-        open.filter(|one| !matches!(one.deployment_state, DeploymentState::UpToDate | DeploymentState::Failed))
-    {
+    for placed in open.filter(|one| !one.deployment_state.is_settled()) {
         let one = fact("deployment", format!("{}: {}", placed.what, placed.sentence));
         waiting.push(one.about(format!("deployment/{}", placed.id)));
     }

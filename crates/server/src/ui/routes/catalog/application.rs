@@ -107,8 +107,8 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         .iter()
         .map(|(version, counts)| Running {
             count: counts.0.values().sum(),
-            bar: chart::state_bar(counts, false),
-            legend: chart::state_legend(counts, false),
+            bar: chart::state_bar(counts),
+            legend: chart::state_legend(counts),
             link: link("/deployments", &[("application", &id), ("version", version)]),
             version: version.clone(),
         })

@@ -185,7 +185,7 @@ fn row(candidate: Candidate, application: &str) -> Row {
         device: device.device.clone(),
         link: device_link(&device.client, &device.device),
         fit: badge(&fit),
-        state: words::device_state(listed.state),
+        state: words::device_state(listed.device.state),
         site: site.unwrap_or_default(),
     }
 }

@@ -22,7 +22,7 @@ use axum::extract::Path;
 use http::StatusCode;
 use margrave_api::applications::Compatibility;
 use margrave_api::devices::DeviceRef;
-use margrave_core::model::DeviceState;
+use margrave_api::devices::DeviceState;
 use std::collections::HashSet;
 
 #[derive(Template)]
@@ -225,12 +225,12 @@ fn row(kept: &StoredDraft, candidate: Candidate) -> Row {
     let Candidate { listed, fit: judged } = candidate;
     let device = &listed.device;
     let has = listed.placed.iter().find(|placed| placed.application == draft.application && !placed.removing);
-    let fits = judged.outcome == Compatibility::Compatible && listed.state != DeviceState::Blocked;
+    let fits = judged.outcome == Compatibility::Compatible && listed.device.state != DeviceState::Blocked;
     let mut fit = badge(&judged);
     if !matches!(draft.kind, Kind::Create | Kind::Upgrade) {
         fit.reasons.clear();
     }
-    if listed.state == DeviceState::Blocked {
+    if listed.device.state == DeviceState::Blocked {
         fit.reasons.push(ShownReason::new("not-accepted", "Its client is not accepted; approve it first."));
     }
     let reference = DeviceRef { client: device.client.clone(), device: device.device.clone() };
@@ -248,7 +248,7 @@ fn row(kept: &StoredDraft, candidate: Candidate) -> Row {
         },
         value: if draft.is_wide() { meant.join(",") } else { device_value(&reference) },
         site: site.unwrap_or_default(),
-        state: words::device_state(listed.state),
+        state: words::device_state(listed.device.state),
         has: has.map(|placed| placed.version.clone()),
         simulated: device.simulated,
         fit,

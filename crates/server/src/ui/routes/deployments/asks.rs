@@ -7,7 +7,7 @@ use crate::ui::routes::deploy::review::{Line, shorten};
 use crate::ui::visit::{PageResult, Section, Shell, Visit, pages};
 use crate::ui::words;
 use askama::Template;
-use margrave_api::deployments::{Deployment, DeploymentState};
+use margrave_api::deployments::Deployment;
 use margrave_api::policies::{OnFailure, OnRemoval};
 use margrave_api::rollouts::DiffSign;
 
@@ -47,7 +47,7 @@ pub(super) async fn to_retry(visit: &Visit, name: &str, deployment: &Deployment)
 }
 
 pub(super) async fn to_remove(visit: &Visit, name: &str, deployment: &Deployment) -> PageResult {
-    let knows = deployment.state == DeploymentState::UpToDate;
+    let knows = deployment.state.is_done();
     let data = match deployment.policy.on_removal {
         OnRemoval::Keep => "Its data is kept on the device.",
         OnRemoval::Purge if knows => "Its data on the device is deleted as well, as its removal policy says.",

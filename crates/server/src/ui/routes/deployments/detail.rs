@@ -86,9 +86,9 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
     let history = deployments::status_history(state, &id).await?.items;
     let removing = deployment.desired == Desired::Absent;
     let adopted = deployment.reported.as_ref().map(|status| status.adopted_version).unwrap_or_default();
-    let look = words::deployment_badge(&deployment);
+    let look = words::deployment_state_badge(deployment.state);
     // Before the first report and during a removal everything differs: a sentence replaces the diff.
-    let differs = if deployment.state == DeploymentState::UpToDate || removing || adopted == 0 {
+    let differs = if deployment.state.is_done() || removing || adopted == 0 {
         Vec::new()
     } else {
         let found = diff::deployment(state, &id, &DiffQuery { from: Some("reported".to_owned()), to: None }).await?;
@@ -142,8 +142,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         differs,
         other_versions: versions > 1,
         failed: deployment.state == DeploymentState::Failed,
-        goes_on: deployment.failed_with.is_some()
-            || !matches!(deployment.state, DeploymentState::UpToDate | DeploymentState::Failed),
+        goes_on: deployment.failed_with.is_some() || !deployment.state.is_settled(),
         policies: policies::shown(deployment.policy.into()).map(Rule::from),
         policies_hint: (!removing)
             .then_some("The device applies these policies automatically. Reconfigure the deployment to change them."),

@@ -67,8 +67,8 @@ pub(in crate::ui::routes) fn row(deployment: Deployment, names: &HashMap<String,
     let components = deployment.reported.iter().flat_map(|status| &status.components);
     Row {
         name: names.get(&deployment.application).unwrap_or(&deployment.application).clone(),
-        state: words::deployment_badge(&deployment).into(),
-        going: deployment.desired == Desired::Absent && deployment.state != DeploymentState::UpToDate,
+        state: words::deployment_state_badge(deployment.state).into(),
+        going: deployment.desired == Desired::Absent && !deployment.state.is_done(),
         device_link: device_link(&deployment.client, deployment.device.trim_end_matches("/*")),
         error: untold(&deployment.explanation, errors.next()),
         components: components.map(|component| (component.name.clone(), words::reported(&component.state))).collect(),
@@ -87,9 +87,6 @@ pub(in crate::ui::routes) fn untold(sentence: &str, error: Option<&StatusError>)
     Some(format!("{} (code {})", error.message, error.code))
 }
 
-/// Further values of `state`, in addition to the deployment states.
-const REMOVING: &str = "removing";
-const REMOVED: &str = "removed";
 /// Removals listed first on the first page; a tile leads to all of them.
 const REMOVING_FIRST_MAX: u32 = 10;
 
@@ -124,7 +121,14 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
     let state = &visit.state;
     let overview = overview::get(state).await?;
     let word = asked.text("state");
-    let deployment_state = DeploymentState::ALL.into_iter().find(|known| known.as_str() == word);
+    let asked_state = DeploymentState::ALL.into_iter().find(|known| known.as_str() == word);
+    // Removals have lists of their own, with those that failed or wait for an offline device.
+    let part = match asked_state {
+        Some(DeploymentState::Removing) => Part::Going,
+        Some(DeploymentState::Removed) => Part::Gone,
+        _ => Part::Present,
+    };
+    let deployment_state = asked_state.filter(|_| part == Part::Present);
     let query = Query {
         application: asked.get("application"),
         version: asked.get("version"),
@@ -136,25 +140,22 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
     let named = Order::of_page(&asked.text("sort"));
     let by_state = word.is_empty() && counts.total() <= BY_STATE_MAX;
     let order = if named.sort.is_none() && by_state { Order::of_page("state") } else { named };
-    let removals = matches!(word.as_str(), REMOVING | REMOVED);
+    let removals = part != Part::Present;
     let sort = order.sort.filter(|_| !removals).map(|sort| sort.to_string()).unwrap_or_default();
-    let found = match word.as_str() {
-        _ if !search.is_everything() && order.sort.is_some() && !removals => {
+    let found = match part {
+        Part::Present if !search.is_everything() && order.sort.is_some() => {
             deployments::list_in_order(state, &query, Some(&search), order, &asked.paging()).await
         }
         _ if !search.is_everything() => {
-            let part = match word.as_str() {
-                REMOVING => Part::Going,
-                REMOVED => Part::Gone,
-                _ => Part::Present,
-            };
             by_location::list(state, &search, &query, part, &asked.paging()).await.map(Into::into)
         }
-        REMOVING | REMOVED => {
-            deployments::removals(state, &query, word == REMOVED, &asked.paging()).await.map(Into::into)
+        Part::Going | Part::Gone => {
+            deployments::removals(state, &query, part == Part::Gone, &asked.paging()).await.map(Into::into)
         }
-        "" if asked.get("after").is_none() && named.sort.is_none() => beginning(state, &query, order, &asked).await,
-        _ => deployments::list_in_order(state, &query, None, order, &asked.paging()).await,
+        Part::Present if word.is_empty() && asked.get("after").is_none() && named.sort.is_none() => {
+            beginning(state, &query, order, &asked).await
+        }
+        Part::Present => deployments::list_in_order(state, &query, None, order, &asked.paging()).await,
     };
     let (page, wrong) = match found {
         Ok(page) => (page, None),
@@ -188,31 +189,33 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
     let everything = query.application.is_none();
     let mut tiles: Vec<Tile> = DeploymentState::ALL
         .into_iter()
+        .filter(|one| !matches!(one, DeploymentState::Removing | DeploymentState::Removed))
         .map(|one| {
             let chosen = deployment_state == Some(one);
             let link = at(if chosen { "" } else { one.as_str() }, "");
-            Tile::new(counts.of(one), words::deployment_state_badge(one, false), link, chosen)
+            Tile::new(counts.of(one), words::deployment_state_badge(one), link, chosen)
         })
         .filter(Tile::is_shown)
         .collect();
     let going = [
-        (REMOVING, overview.removing, everything, words::deployment_state_badge(DeploymentState::Updating, true)),
-        (REMOVED, overview.removed, false, words::deployment_state_badge(DeploymentState::UpToDate, true)),
+        (DeploymentState::Removing, overview.removing, everything),
+        (DeploymentState::Removed, overview.removed, false),
     ];
-    for (known, count, shown, look) in going {
-        let chosen = word == known;
+    for (one, count, shown) in going {
+        let chosen = asked_state == Some(one);
         if (shown && count > 0) || chosen {
-            tiles.push(Tile::new(count, look, at(if chosen { "" } else { known }, ""), chosen));
+            let link = at(if chosen { "" } else { one.as_str() }, "");
+            tiles.push(Tile::new(count, words::deployment_state_badge(one), link, chosen));
         }
     }
     let total = counts.total() + if everything { overview.removing } else { 0 };
     let here = page.items.len() as u64;
-    let matching = match (search.is_everything(), word.as_str()) {
+    let matching = match (search.is_everything(), part) {
         _ if asked.get("after").is_none() && page.next.is_none() => Some(here),
         (false, _) => None,
-        (true, REMOVING) => everything.then_some(overview.removing),
-        (true, REMOVED) => everything.then_some(overview.removed),
-        (true, _) => Some(deployment_state.map_or(total, |one| counts.of(one))),
+        (true, Part::Going) => everything.then_some(overview.removing),
+        (true, Part::Gone) => everything.then_some(overview.removed),
+        (true, Part::Present) => Some(deployment_state.map_or(total, |one| counts.of(one))),
     };
     let listing = ListPage {
         sorted: named.sort.is_some(),

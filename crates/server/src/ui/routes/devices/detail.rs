@@ -94,7 +94,7 @@ pub(in crate::ui) async fn show(
     asked: Asked,
     Path((client, device)): Path<(String, String)>,
 ) -> PageResult {
-    if asked.get("ask").as_deref() == Some("forget") {
+    if asked.get("ask").as_deref() == Some("delete") {
         return forget::ask(&visit, &client, &device).await;
     }
     let page = page(&visit, &client, &device, None).await?;
@@ -118,7 +118,7 @@ pub(super) async fn page(
     let mut workloads = Vec::new();
     for deployment in all.into_iter().filter(|deployment| is_here(deployment, device)) {
         let removing = deployment.desired == Desired::Absent;
-        if removing && deployment.state == margrave_api::deployments::DeploymentState::UpToDate {
+        if deployment.state == margrave_api::deployments::DeploymentState::Removed {
             continue;
         }
         let history = deployments::status_history(state, &deployment.id).await?.items;
@@ -127,7 +127,7 @@ pub(super) async fn page(
         });
         workloads.push(Workload {
             name: overview.names.get(&deployment.application).unwrap_or(&deployment.application).clone(),
-            state: words::deployment_badge(&deployment).into(),
+            state: words::deployment_state_badge(deployment.state).into(),
             wanted: !removing,
             reported: words::reported_maybe(deployment.reported.as_ref().map(|status| status.state.as_str())),
             history: chart::history(&history, shell.now),
@@ -168,7 +168,7 @@ pub(super) async fn page(
         accepted: identity.state == ClientState::Accepted,
         waiting: identity.state == ClientState::Pending,
         standing: client_state(identity.state),
-        tone: words::device_badge(listed.state).tone,
+        tone: words::device_badge(listed.device.state).tone,
         client: identity,
         workloads,
         facts: facts(listed.device.capabilities.as_ref()),

@@ -67,8 +67,9 @@ pub(in crate::ui::routes) struct Offers {
 }
 
 /// Blocked devices come last.
-const STATES: [(&str, &str); 5] = [
+const STATES: [(&str, &str); 6] = [
     ("failed", "Failed"),
+    ("degraded", "Degraded"),
     ("offline", "Offline"),
     ("updating", "Updating"),
     ("online", "Online"),

@@ -9,7 +9,7 @@ use crate::ui::routes::query::device_link;
 use crate::ui::visit::{PageResult, Section, Shell, Visit, go, pages};
 use crate::ui::words;
 use askama::Template;
-use margrave_core::model::DeviceState;
+use margrave_api::devices::DeviceState;
 
 /// Deployments listed by name; the rest are counted.
 const NAMED_MAX: usize = 10;
@@ -54,7 +54,7 @@ pub(super) async fn ask(visit: &Visit, client: &str, device: &str) -> PageResult
             if behind.number == 1 && !behind.more { "is" } else { "are" }
         ));
     }
-    if listed.state != DeviceState::Blocked {
+    if listed.device.state != DeviceState::Blocked {
         text.push(
             "Its identity stays approved, so the device reappears if it still exists. Decommission it to block it."
                 .to_owned(),

@@ -88,7 +88,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
         .map(|one| {
             let chosen = search.state == Some(one);
             let link = at(if chosen { "" } else { one.as_str() }, "");
-            Tile::new(counts.get(&one).copied().unwrap_or_default(), words::device_badge(one), link, chosen)
+            Tile::new(counts.get(&one).copied().unwrap_or_default(), words::device_badge(one.into()), link, chosen)
         })
         .filter(Tile::is_shown)
         .collect();

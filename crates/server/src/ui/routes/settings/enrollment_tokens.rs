@@ -3,6 +3,7 @@
 use crate::app::clients::{self, EnrollmentToken};
 use crate::ui::ask::{Confirmation, ask};
 use crate::ui::form::Posted;
+use crate::ui::markup::Markup;
 use crate::ui::routes::heads::{Compare, Heads, sort_rows};
 use crate::ui::routes::query::Asked;
 use crate::ui::visit::{PageResult, Section, Shell, Visit, go, pages};
@@ -15,7 +16,7 @@ struct EnrollmentTokensPage {
     shell: Shell,
     tab: &'static str,
     heads: Heads,
-    enrollment_tokens: Vec<EnrollmentToken>,
+    enrollment_tokens: Vec<(Markup, EnrollmentToken)>,
     open: u64,
     more: bool,
 }
@@ -24,14 +25,14 @@ pages!(EnrollmentTokensPage);
 const COLUMNS: [(&str, Compare<EnrollmentToken>); 4] = [
     ("for", |one, other| one.client.cmp(&other.client)),
     // Active ones first.
-    ("state", |one, other| (!one.is_open(), one.expired).cmp(&(!other.is_open(), other.expired))),
+    ("state", |one, other| (!one.is_open(), one.state.as_str()).cmp(&(!other.is_open(), other.state.as_str()))),
     ("created", |one, other| one.created_at.cmp(&other.created_at)),
     ("expires", |one, other| one.expires_at.cmp(&other.expires_at)),
 ];
 
 pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
-    if let Some(client) = asked.get("withdraw") {
-        return ask_to_withdraw(&visit, &client).await;
+    if let Some(client) = asked.get("revoke") {
+        return ask_to_revoke(&visit, &client).await;
     }
     let mut found = clients::enrollment_tokens(&visit.state).await?;
     let sort = asked.text("sort");
@@ -40,14 +41,14 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
         heads: Heads::new("/settings/enrollment-tokens", &[], &sort),
         open: found.items.iter().filter(|one| one.is_open()).count() as u64,
         more: found.more,
-        enrollment_tokens: found.items,
+        enrollment_tokens: found.items.into_iter().map(|one| (words::enrollment_token_state(one.state), one)).collect(),
         shell: visit.shell(Section::Settings, "Enrollment tokens - Settings").await?,
         tab: "enrollment-tokens",
     };
     visit.show(&page)
 }
 
-async fn ask_to_withdraw(visit: &Visit, client: &str) -> PageResult {
+async fn ask_to_revoke(visit: &Visit, client: &str) -> PageResult {
     let unused = clients::unused_enrollment_tokens(&visit.state, client).await?;
     let (what, them) = match unused {
         1 => ("the enrollment token".to_owned(), "it"),

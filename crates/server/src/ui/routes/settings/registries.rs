@@ -14,8 +14,6 @@ use crate::ui::routes::query::{Asked, link};
 use crate::ui::visit::{PageResult, Section, Shell, Visit, go, pages};
 use crate::ui::words;
 use askama::Template;
-use axum::response::Response;
-use http::Uri;
 use margrave_api::copies::Copy;
 use margrave_api::registries::{CheckOutcome, SavedRegistry};
 use margrave_api::registry::{Registry, Repository};
@@ -73,7 +71,7 @@ fn checked_at(row: &Row) -> Option<&str> {
 /// The result of a check: label, tone and icon.
 fn look(outcome: CheckOutcome, signs_in: bool) -> (&'static str, &'static str, &'static str) {
     match outcome {
-        CheckOutcome::Answered => ("Reachable", "good", "check"),
+        CheckOutcome::Reachable => ("Reachable", "good", "check"),
         CheckOutcome::NameUnknown => ("Name not found", "bad", "cross"),
         CheckOutcome::Unreachable => ("Unreachable", "bad", "unplugged"),
         CheckOutcome::Untrusted => ("Certificate not trusted", "bad", "lock"),
@@ -81,12 +79,6 @@ fn look(outcome: CheckOutcome, signs_in: bool) -> (&'static str, &'static str, &
         CheckOutcome::Denied => ("User and password required", "warn", "lock"),
         CheckOutcome::NoRegistry => ("Not a registry", "bad", "cross"),
     }
-}
-
-/// The old address, which also had the certificates.
-pub(in crate::ui) async fn moved(uri: Uri) -> Response {
-    let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
-    go(&format!("{HERE}{query}"), None)
 }
 
 pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {

@@ -4,12 +4,14 @@ use crate::app::access;
 use crate::app::error::AppError;
 use crate::ui::ask::{Confirmation, ask};
 use crate::ui::form::Posted;
+use crate::ui::markup::Markup;
 use crate::ui::routes::heads::{Compare, Heads, sort_rows};
 use crate::ui::routes::query::Asked;
 use crate::ui::visit::{PageResult, Section, Shell, Visit, go, pages};
+use crate::ui::words;
 use askama::Template;
 use http::StatusCode;
-use margrave_api::access::{CreateToken, Token};
+use margrave_api::access::{CreateToken, Token, TokenState};
 
 const DAY_SECONDS: u64 = 86_400;
 
@@ -27,15 +29,15 @@ struct TokensPage {
 }
 pages!(TokensPage);
 
-/// A token, whether it is active, and whether the visitor signed in with it.
-type TokenRow = (Token, bool, bool);
+/// The state of a token, whether it is active, whether the visitor signed in with it, and the token.
+type TokenRow = (Markup, bool, bool, Token);
 
 const COLUMNS: [(&str, Compare<TokenRow>); 4] = [
-    ("name", |one, other| one.0.name.cmp(&other.0.name)),
+    ("name", |one, other| one.3.name.cmp(&other.3.name)),
     // Active ones first.
     ("state", |one, other| other.1.cmp(&one.1)),
-    ("created", |one, other| one.0.created_at.cmp(&other.0.created_at)),
-    ("expires", |one, other| one.0.expires_at.cmp(&other.0.expires_at)),
+    ("created", |one, other| one.3.created_at.cmp(&other.3.created_at)),
+    ("expires", |one, other| one.3.expires_at.cmp(&other.3.expires_at)),
 ];
 
 pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
@@ -55,13 +57,11 @@ async fn page(
     wrong: Option<String>,
     (name, days): (&str, &str),
 ) -> Result<TokensPage, crate::ui::errors::UiError> {
-    let now = visit.state.now().to_string();
     let own = visit.caller().id.to_string();
     let tokens = access::tokens(&visit.state).await?.items;
     let shown = tokens.into_iter().rev().map(|token| {
-        let good = token.revoked_at.is_none() && token.expires_at.as_ref().is_none_or(|end| *end > now);
         let mine = token.id == own;
-        (token, good, mine)
+        (words::token_state(token.state), token.state == TokenState::Active, mine, token)
     });
     Ok(TokensPage {
         shell: visit.shell(Section::Settings, "Access tokens - Settings").await?,

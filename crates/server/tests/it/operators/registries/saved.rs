@@ -55,7 +55,7 @@ async fn an_import_uses_the_saved_credentials_and_says_so() {
     assert_eq!((added.username.as_deref(), added.revision, added.last_check.as_ref()), (Some(USER), 1, None));
     assert_eq!(added.added_by, "token:admin");
     let checked = check(&api, &host).await;
-    assert_eq!(checked.outcome, CheckOutcome::Answered, "{checked:?}");
+    assert_eq!(checked.outcome, CheckOutcome::Reachable, "{checked:?}");
     assert!(checked.message.contains("the user and password were accepted"), "{checked:?}");
     assert_eq!(api.saved_registry(&host).await.unwrap().last_check, Some(checked));
 
@@ -107,7 +107,7 @@ async fn a_check_explains_the_cause() {
     assert!(outcome == CheckOutcome::NoRegistry && message.contains("is not a registry"), "{message}");
 
     let (outcome, message) = put(&open.host(), kept(&open)).await;
-    assert!(outcome == CheckOutcome::Answered && message.contains("no password required"), "{message}");
+    assert!(outcome == CheckOutcome::Reachable && message.contains("no password required"), "{message}");
     let (outcome, message) = put(&open.host(), PutRegistry::default()).await;
     assert!(outcome == CheckOutcome::Unreachable && message.contains("does not use HTTPS"), "{message}");
 
@@ -212,7 +212,6 @@ async fn pages_save_check_use_and_remove_a_registry_without_script() {
     let registry = published(Access::Tls).await;
     let (host, ca) = (registry.host(), registry.ca().unwrap());
     let text = async |path: &str| browser.get(path).await.text().await.unwrap();
-    assert_eq!(browser.get("/settings/registry?ask=gc").await.headers()[LOCATION], "/settings/registries?ask=gc");
     assert!(text("/settings/registries").await.contains("No external registries"));
 
     // An error: the form is shown again with everything except the password.
@@ -296,7 +295,7 @@ async fn an_import_saves_its_registry_on_request_if_it_works() {
     assert_eq!(post(form(PASSWORD, "keep", "3")).await, StatusCode::SEE_OTHER);
     let saved = api.saved_registry(&host).await.unwrap();
     let outcome = saved.last_check.as_ref().unwrap().outcome;
-    assert_eq!((saved.username.as_deref(), outcome), (Some(USER), CheckOutcome::Answered));
+    assert_eq!((saved.username.as_deref(), outcome), (Some(USER), CheckOutcome::Reachable));
     // Saving without typed values keeps the saved registry as it is.
     let bare_form = vec![("source", source.clone()), ("key", "4".to_owned()), ("keep", "yes".to_owned())];
     assert_eq!(post(bare_form).await, StatusCode::SEE_OTHER);

@@ -37,7 +37,7 @@ fn derives_the_state_from_the_counts() {
     check(&facts(&[(UpToDate, 3)], 3, 0), "online", "all 3 deployments are as desired");
     check(&facts(&[(UpToDate, 2), (Failed, 1)], 3, 0), "failed", "2 of 3 deployments are as desired, 1 failed");
     let shown =
-        check(&facts(&[(UpToDate, 2), (DeviceOffline, 1)], 3, 0), "waiting", "2 of 3 deployments are as desired");
+        check(&facts(&[(UpToDate, 2), (DeviceOffline, 1)], 3, 0), "updating", "2 of 3 deployments are as desired");
     assert_eq!(shown.waiting_for[0].sentence, "1 device to connect to the server");
     assert!(
         shown.observed.iter().any(|fact| fact.sentence == "version 1.0.0: 1 deployment waits for an offline device")
@@ -76,7 +76,7 @@ fn an_application_without_deployments_is_unused_or_blocked() {
             .iter()
             .any(|fact| fact.sentence == "4 devices: profile `small`: has 1 GiB of memory, needs 2 GiB")
     );
-    assert_eq!(blocked.next_steps[0].code, "show-fit");
+    assert_eq!(blocked.next_steps[0].code, "show-compatibility");
 }
 
 #[test]

@@ -107,7 +107,7 @@ fn check(explanation: &Explanation, state: &str, known: &[&str], waiting_for: &[
 fn an_up_to_date_deployment_waits_for_nothing() {
     let reported = said(State::Installed, 7, &one(State::Installed));
     let shown = explained(&wanted(Desired::Present), Some(&reported), link(HEARD), &[]);
-    check(&shown, "up-to-date", &["last-report", "client-heard"], &[], &["new-revision"]);
+    check(&shown, "up-to-date", &["last-report", "client-last-seen"], &[], &["new-revision"]);
     assert_eq!(shown.observed[0].sentence, "the device reports `installed` for revision 3 (manifest 7)");
     assert_eq!(
         shown.desired[0].sentence,
@@ -120,7 +120,7 @@ fn an_up_to_date_deployment_waits_for_nothing() {
 fn a_removed_deployment_can_be_deployed_again() {
     let reported = said(State::Removed, 8, &one(State::Removed));
     let shown = explained(&wanted(Desired::Absent), Some(&reported), link(LONG_AGO), &[]);
-    check(&shown, "up-to-date", &["last-report", "client-offline"], &[], &["deploy-again"]);
+    check(&shown, "removed", &["last-report", "client-offline"], &[], &["deploy-again"]);
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn names_pending_components_while_updating() {
     let components = json!([{ "name": "camera", "state": "installed" }, { "name": "model", "state": "installing" }]);
     let reported = said(State::Installing, 7, &components);
     let shown = explained(&wanted(Desired::Present), Some(&reported), link(HEARD), &[]);
-    check(&shown, "updating", &["last-report", "component", "client-heard"], &["next-report"], &["next-report"]);
+    check(&shown, "updating", &["last-report", "component", "client-last-seen"], &["next-report"], &["next-report"]);
     assert_eq!(shown.observed[1].sentence, "component `model` is `installing`");
 }
 
@@ -141,9 +141,9 @@ fn explains_a_failure_with_code_source_and_next_step() {
     check(
         &shown,
         "failed",
-        &["last-report", "component", "client-heard"],
+        &["last-report", "component", "client-last-seen"],
         &["cause-removed"],
-        &["next-action", "try-again", "new-revision"],
+        &["next-action", "retry", "new-revision"],
     );
     let command = |index: usize| shown.next_steps[index].command.as_deref();
     let id = Uuid::from_u128(1);
@@ -194,7 +194,7 @@ fn names_the_time_of_a_retry_only_if_known() {
 fn an_outdated_deployment_waits_for_the_next_poll() {
     let reported = said(State::Installed, 6, &one(State::Installed));
     let shown = explained(&wanted(Desired::Present), Some(&reported), link(HEARD), &[]);
-    check(&shown, "outdated", &["last-report", "client-heard"], &["next-poll"], &["next-poll"]);
+    check(&shown, "outdated", &["last-report", "client-last-seen"], &["next-poll"], &["next-poll"]);
     let vague = said(State::Installed, 0, &one(State::Installed));
     let shown = explained(&wanted(Desired::Present), Some(&vague), link(HEARD), &[]);
     assert_eq!(shown.observed[0].sentence, "the device reports `installed` without a manifest version");
@@ -203,7 +203,7 @@ fn an_outdated_deployment_waits_for_the_next_poll() {
 #[test]
 fn a_deployment_without_a_report_is_pending() {
     let shown = explained(&wanted(Desired::Present), None, link(HEARD), &[]);
-    check(&shown, "pending", &["no-report", "client-heard"], &["next-poll"], &["next-poll"]);
+    check(&shown, "pending", &["no-report", "client-last-seen"], &["next-poll"], &["next-poll"]);
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn an_unaccepted_client_needs_an_operator() {
         check(
             &shown,
             "pending",
-            &["no-report", code, "client-heard"],
+            &["no-report", code, "client-last-seen"],
             &["acceptance", "next-poll"],
             &["accept-client"],
         );
@@ -246,7 +246,7 @@ fn explains_that_a_decommissioned_client_gets_no_updates() {
     let decommissioned = |seen| Connectivity { state: ClientState::Decommissioned, ..link(seen) };
     let installed = said(State::Installed, 7, &one(State::Installed));
     let shown = explained(&wanted(Desired::Present), Some(&installed), decommissioned(HEARD), &[]);
-    check(&shown, "up-to-date", &["last-report", "client-decommissioned", "client-heard"], &[], &["accept-client"]);
+    check(&shown, "up-to-date", &["last-report", "client-decommissioned", "client-last-seen"], &[], &["accept-client"]);
     let summary = "revision 3 (2.0.0) is installed; client `press-07` is decommissioned and gets no updates";
     assert_eq!(shown.summary, summary);
     // For a client that is not accepted, being offline explains nothing.
@@ -259,7 +259,7 @@ fn explains_that_a_decommissioned_client_gets_no_updates() {
     let summary = "client `press-07` is decommissioned and gets nothing; the removal waits until it is accepted again";
     assert_eq!(shown.summary, summary);
     let would: Vec<&str> = shown.next_steps.iter().map(|fact| fact.code.as_str()).collect();
-    assert_eq!(would, ["accept-client", "check-device", "forget-device"]);
+    assert_eq!(would, ["accept-client", "check-device", "delete-device-record"]);
     assert_eq!(shown.next_steps[2].about.as_deref(), Some("device/press-07/press-07"));
     let waiting = Connectivity { state: ClientState::Pending, ..link(HEARD) };
     let shown = explained(&wanted(Desired::Present), None, waiting, &[]);
@@ -279,7 +279,7 @@ fn names_a_rollout_that_is_still_being_published() {
     };
     let reported = said(State::Installed, 7, &one(State::Installed));
     let shown = explained(&wanted(Desired::Present), Some(&reported), link(HEARD), &[coming]);
-    check(&shown, "up-to-date", &["last-report", "client-heard"], &["publishing"], &["new-revision"]);
+    check(&shown, "up-to-date", &["last-report", "client-last-seen"], &["publishing"], &["new-revision"]);
     assert!(shown.waiting_for[0].sentence.contains("500 of 5000 devices"), "{shown:?}");
 }
 
@@ -287,7 +287,7 @@ fn names_a_rollout_that_is_still_being_published() {
 fn explains_that_simulated_workloads_do_not_run() {
     let (deployment, reported) = (wanted(Desired::Present), said(State::Installed, 7, &one(State::Installed)));
     let shown = explain(&Facts { simulated: true, ..facts(&deployment, Some(&reported), link(HEARD), &[]) });
-    check(&shown, "up-to-date", &["last-report", "simulated", "client-heard"], &[], &["new-revision"]);
+    check(&shown, "up-to-date", &["last-report", "simulated", "client-last-seen"], &[], &["new-revision"]);
     assert_eq!(
         shown.observed[1].sentence,
         "nothing is really installed on this device: its agent runs with the simulated runtime"
@@ -301,8 +301,8 @@ fn keeps_the_error_during_a_retry() {
     let before = said(State::Failed, 7, &json!([{ "name": "camera", "state": "failed", "error": error }]));
     let now = Reported { failed: before.failed, ..said(State::Installing, 7, &one(State::Installing)) };
     let shown = explained(&wanted(Desired::Present), Some(&now), link(HEARD), &[]);
-    let known = ["last-report", "component", "failed-before", "client-heard"];
-    check(&shown, "failed", &known, &["cause-removed"], &["next-action", "try-again", "new-revision"]);
+    let known = ["last-report", "component", "failed-before", "client-last-seen"];
+    check(&shown, "failed", &known, &["cause-removed"], &["next-action", "retry", "new-revision"]);
     let sentence = "revision 3 (2.0.0) failed in component `camera`: image not found (E301); the device is retrying";
     assert_eq!(shown.summary, sentence);
     assert!(shown.observed[2].sentence.contains("image not found (code E301"), "{}", shown.observed[2].sentence);

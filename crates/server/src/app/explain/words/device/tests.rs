@@ -1,5 +1,6 @@
 use super::super::without_commands;
 use super::*;
+use margrave_core::model::ClientState;
 
 const NOW: Timestamp = Timestamp(1_790_000_000_000_000);
 
@@ -53,8 +54,9 @@ fn the_worst_fact_gives_the_state() {
     use DeploymentState::{Failed, Pending, UpToDate};
     let accepted = ClientState::Accepted;
     check(&explained(accepted, false, &[UpToDate], true), "online", &[], &["next-poll"]);
-    check(&explained(accepted, false, &[UpToDate, Pending], true), "waiting", &["deployment"], &["next-poll"]);
-    check(&explained(accepted, false, &[Failed, Pending], true), "failed", &["deployment"], &["explain-deployment"]);
+    check(&explained(accepted, false, &[UpToDate, Pending], true), "updating", &["deployment"], &["next-poll"]);
+    check(&explained(accepted, false, &[Failed, Pending], true), "degraded", &["deployment"], &["explain-deployment"]);
+    check(&explained(accepted, false, &[Failed], true), "failed", &[], &["explain-deployment"]);
     check(&explained(accepted, true, &[Pending], true), "offline", &["contact", "deployment"], &["check-device"]);
     check(
         &explained(ClientState::Decommissioned, false, &[], true),
@@ -91,7 +93,7 @@ fn explains_why_a_device_without_a_runtime_hosts_nothing() {
     let facts = Facts { no_runtime: true, ..facts(&key, ClientState::Accepted, false, &[], false) };
     let explained = explain(&facts);
     check(&explained, "online", &[], &["real-runtime"]);
-    assert!(explained.summary.contains("no runtime is switched on"), "{}", explained.summary);
+    assert!(explained.summary.contains("no runtime is enabled"), "{}", explained.summary);
     let known: Vec<_> = explained.observed.iter().map(|fact| fact.code.as_str()).collect();
     assert!(known.contains(&"no-runtime") && !known.contains(&"hosts-nothing"), "{known:?}");
 }
