@@ -134,10 +134,18 @@ fn previous_page(headers: &HeaderMap) -> Option<String> {
 
 fn plain(status: StatusCode) -> Shown {
     let (code, title, detail) = match status {
-        StatusCode::NOT_FOUND => (Code::NotFound, "Page not found", "Check the address. The page may have been removed."),
-        StatusCode::METHOD_NOT_ALLOWED => (Code::MethodNotAllowed, "Not available", "Go back to the page and try again from there."),
-        StatusCode::SERVICE_UNAVAILABLE => (Code::Unavailable, "Request timed out", "The server is busy. Try again in a moment."),
-        _ if status.is_client_error() => (Code::Malformed, "Invalid request", "Go back to the page and try again from there."),
+        StatusCode::NOT_FOUND => {
+            (Code::NotFound, "Page not found", "Check the address. The page may have been removed.")
+        }
+        StatusCode::METHOD_NOT_ALLOWED => {
+            (Code::MethodNotAllowed, "Not available", "Go back to the page and try again from there.")
+        }
+        StatusCode::SERVICE_UNAVAILABLE => {
+            (Code::Unavailable, "Request timed out", "The server is busy. Try again in a moment.")
+        }
+        _ if status.is_client_error() => {
+            (Code::Malformed, "Invalid request", "Go back to the page and try again from there.")
+        }
         _ => (Code::Internal, Code::Internal.title(), "See the server log for the request ID below."),
     };
     Shown { status, title: title.to_owned(), detail: detail.to_owned(), errors: Vec::new(), code: code.as_str() }

@@ -233,6 +233,9 @@ mod tests {
         let request = asked(&[("cookie", "a=1; margrave=mgvw_x; said=saved+two+words%21")]);
         assert_eq!(cookie(request.headers(), "margrave"), Some("mgvw_x"));
         assert_eq!(cookie(request.headers(), "b"), None);
-        assert_eq!(notice_cookie(request.headers()), Some(Said { code: "saved".to_owned(), text: "two words!".to_owned() }));
+        assert_eq!(
+            notice_cookie(request.headers()),
+            Some(Said { code: "saved".to_owned(), text: "two words!".to_owned() })
+        );
     }
 }

@@ -104,7 +104,8 @@ async fn done(
         refused => format!("{} not changed", words::thousands(refused)),
     };
     let shell = posted.visit.shell(section, title).await?;
-    let page = DonePage { shell, code, changed: outcome.done, said, refused: outcome.refused, next, most: BULK_MAX, back };
+    let page =
+        DonePage { shell, code, changed: outcome.done, said, refused: outcome.refused, next, most: BULK_MAX, back };
     posted.visit.show(&page)
 }
 

@@ -240,13 +240,19 @@ pub(in crate::ui) async fn act(Path(id): Path<String>, posted: Posted) -> PageRe
             }
             let made = match rollouts::withdraw(state, |index| posted.caller_of(index), &id, reason).await {
                 Err(AppError::Refused { code: Code::Unchanged, detail, .. }) => {
-                    return Ok(go(&format!("/rollouts/{id}"), Some(("unchanged", &format!("Nothing was withdrawn: {detail}.")))));
+                    return Ok(go(
+                        &format!("/rollouts/{id}"),
+                        Some(("unchanged", &format!("Nothing was withdrawn: {detail}."))),
+                    ));
                 }
                 made => made?,
             };
             Ok(match made.as_slice() {
                 [only] => go(&format!("/rollouts/{}", only.id), None),
-                _ => go("/rollouts", Some(("rollouts-created", &format!("{} rollouts created, grouped by previous state.", made.len())))),
+                _ => go(
+                    "/rollouts",
+                    Some(("rollouts-created", &format!("{} rollouts created, grouped by previous state.", made.len()))),
+                ),
             })
         }
         "cancel" => {

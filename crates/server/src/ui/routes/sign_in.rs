@@ -60,7 +60,13 @@ impl SignInError {
     }
 
     fn later(text: String, seconds: u64) -> Self {
-        Self { code: Code::Busy.as_str(), text, token: false, status: StatusCode::TOO_MANY_REQUESTS, wait: Some(seconds) }
+        Self {
+            code: Code::Busy.as_str(),
+            text,
+            token: false,
+            status: StatusCode::TOO_MANY_REQUESTS,
+            wait: Some(seconds),
+        }
     }
 }
 
@@ -105,7 +111,9 @@ async fn try_sign_in(
     if !token.is_empty() && (name.is_empty() || token.starts_with(secrets::API_TOKEN_PREFIX)) {
         let refused =
             "This token is unknown, expired or revoked. Check that you copied all of it, or ask for a new one.";
-        return Ok(sessions::sign_in(state, token, origin).await?.ok_or_else(|| SignInError::new(true, "wrong-token", refused)));
+        return Ok(sessions::sign_in(state, token, origin)
+            .await?
+            .ok_or_else(|| SignInError::new(true, "wrong-token", refused)));
     }
     if name.is_empty() || password.is_empty() {
         return Ok(Err(SignInError::new(false, "incomplete", "Enter a name and a password, or an access token.")));

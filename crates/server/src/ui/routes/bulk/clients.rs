@@ -35,7 +35,10 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
         bulk::ids(asked.all("client"))?
     };
     if ids.is_empty() {
-        return Ok(go(&back, Some(("nothing-selected", "Nothing selected. Select device identities, or all matching."))));
+        return Ok(go(
+            &back,
+            Some(("nothing-selected", "Nothing selected. Select device identities, or all matching.")),
+        ));
     }
     let question = question(&visit, &ids, wanted(&asked.text("do")), sentences).await?;
     let question = Confirmation { action: HERE, fields: [fields, question.fields].concat(), back, ..question };
@@ -116,7 +119,11 @@ fn current_states(standing: &ClientImpact, accept: bool) -> String {
 }
 
 /// Applies the action, and returns the notice for it.
-pub(super) async fn admit(posted: &Posted, ids: &[ClientId], wanted: ClientState) -> AppResult<(Outcome, (&'static str, String))> {
+pub(super) async fn admit(
+    posted: &Posted,
+    ids: &[ClientId],
+    wanted: ClientState,
+) -> AppResult<(Outcome, (&'static str, String))> {
     let body = UpdateClient { state: wanted, comment: posted.comment() };
     let outcome = bulk::admit(posted.state(), posted.caller(), ids, &body).await?;
     let said = result_notice(

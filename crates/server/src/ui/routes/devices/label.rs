@@ -28,7 +28,11 @@ pub(super) async fn act(client: &str, device: &str, posted: Posted) -> PageResul
     let (name, value) = (form.text("name").to_owned(), form.text("value").to_owned());
     if name.is_empty() && !value.is_empty() {
         let error = format!("The value `{value}` has no name: enter a name, such as `line`, or leave both empty.");
-        let wrong = FormErrors { code: Code::Invalid.as_str(), title: "The labels were not changed.".to_owned(), errors: vec![(NAME, error)] };
+        let wrong = FormErrors {
+            code: Code::Invalid.as_str(),
+            title: "The labels were not changed.".to_owned(),
+            errors: vec![(NAME, error)],
+        };
         return again(client, device, &posted, StatusCode::UNPROCESSABLE_ENTITY, wrong).await;
     }
     if !name.is_empty() {
@@ -49,7 +53,8 @@ pub(super) async fn act(client: &str, device: &str, posted: Posted) -> PageResul
         }
         Err(AppError::Refused { code: Code::Invalid, errors, .. }) => {
             let errors = errors.into_iter().map(|error| field_error(&error, &name, &places)).collect();
-            let wrong = FormErrors { code: Code::Invalid.as_str(), title: "The labels were not changed.".to_owned(), errors };
+            let wrong =
+                FormErrors { code: Code::Invalid.as_str(), title: "The labels were not changed.".to_owned(), errors };
             again(client, device, &posted, StatusCode::UNPROCESSABLE_ENTITY, wrong).await
         }
         Err(error) => Err(error.into()),

@@ -142,7 +142,8 @@ async fn again(posted: Posted, registry: Option<SavedRegistry>, error: AppError)
     };
     let shell = posted.visit.shell(Section::Settings, "Registry not saved").await?;
     let errors = errors.into_iter().map(|error| (error.field, words::capital(&error.message))).collect();
-    let page = EditPage { shell, registry, typed, wrong: Some(FormErrors { code: code.as_str(), title, errors, differs }) };
+    let page =
+        EditPage { shell, registry, typed, wrong: Some(FormErrors { code: code.as_str(), title, errors, differs }) };
     let status = if code == Code::Conflict { StatusCode::CONFLICT } else { StatusCode::UNPROCESSABLE_ENTITY };
     posted.visit.show_with(status, &page)
 }
