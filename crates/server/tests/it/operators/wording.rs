@@ -11,6 +11,7 @@ use margrave_api::clients::{ClientState, CreateClient};
 use margrave_api::devices::PutGroup;
 use reqwest::header::LOCATION;
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 pub(super) use text::normalized;
@@ -42,7 +43,7 @@ impl Wording {
         }
         let title = normalized(title, &self.ids);
         let text = self.areas.entry(area).or_default();
-        text.push_str(&format!("== {title}: {status}\n{}\n\n", lines.join("\n")));
+        write!(text, "== {title}: {status}\n{}\n\n", lines.join("\n")).unwrap();
     }
 
     async fn get(&mut self, area: &'static str, paths: &[&str]) {
