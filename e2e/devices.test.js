@@ -1,7 +1,7 @@
 // A single device: labels, gateway, history, decommissioning, workloads; and groups that several operators edit.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { Server, begin, end, fitsPhone, onlyExpected, open, signIn, until, wellMade } from "./support/margrave.js";
+import { Server, begin, byReason, byState, end, fitsPhone, onlyExpected, open, signIn, until, wellMade } from "./support/margrave.js";
 
 const server = new Server();
 let browser;
@@ -10,7 +10,7 @@ const main = (on = page) => on.getByRole("main");
 const go = (path, on = page) => on.goto(server.origin + path);
 const device = (name) => `/devices/${name.split("/")[0]}/${name}`;
 const asked = (name) => new URL(page.url()).searchParams.get(name) ?? "";
-const finished = () => page.getByRole("status").filter({ hasText: "Completed on all devices." }).waitFor({ timeout: 60_000 });
+const finished = () => byState(page, "completed", "[role=status]").waitFor({ timeout: 60_000 });
 const labelsOf = async (name) => (await server.api(`devices/${name.split("/")[0]}/${name}`)).operatorLabels;
 
 before(async () => {
@@ -27,12 +27,12 @@ test("one label is changed, one removed, and the others stay", async () => {
   await page.getByLabel("New label").fill("shift");
   await page.getByLabel("Value", { exact: true }).fill("night");
   await page.getByRole("button", { name: "Save labels" }).click();
-  await page.getByText("Labels saved.").waitFor();
+  await byReason(page, "labels-saved").waitFor();
   await page.getByLabel("shift", { exact: true }).fill("day");
   await page.getByLabel("Remove line").check();
   await page.getByRole("region", { name: "Labels" }).getByLabel("Comment (recorded in the audit log)").fill("moved to another line");
   await page.getByRole("button", { name: "Save labels" }).click();
-  await page.getByText("Labels saved.").waitFor();
+  await byReason(page, "labels-saved").waitFor();
   await until("the page shows it", async () => (await page.getByLabel("line", { exact: true }).count()) === 0);
   assert.deepEqual(await labelsOf("robot-01"), { shift: "day", site: before.site });
   await wellMade(page, "labels");
@@ -96,11 +96,11 @@ test("a gateway links to the devices behind it, and they link back", async () =>
 test("an application is deployed to a device behind a gateway from its own page", async () => {
   await go(device("gateway-01/cell-2"));
   await main().getByRole("link", { name: "Deploy to this device" }).click();
-  await page.getByText("Applications for").waitFor();
+  await byReason(page, "for-device").waitFor();
   assert.equal(asked("device"), "gateway-01/gateway-01/cell-2");
   await wellMade(page, "catalog for one device");
   await page.getByRole("link", { name: "Vibration Analytics" }).click();
-  await page.getByText("Compatibility with the selected device:").waitFor();
+  await byReason(page, "compatibility").waitFor();
   await page.getByRole("button", { name: "Deploy", exact: true }).click();
   assert.equal(await page.getByRole("checkbox", { name: "gateway-01/cell-2", exact: true }).isChecked(), true);
   await page.getByRole("button", { name: "Continue" }).click();
@@ -117,7 +117,7 @@ test("a device shows its report history, when it was last seen, and its events",
   await go(device("press-02"));
   const runs = page.getByRole("region", { name: "Workloads" });
   await runs.getByText(/^\d+\/\d+ running$/).first().waitFor();
-  assert.ok((await runs.getByRole("definition").filter({ hasText: /Installed/ }).count()) > 0, "reported and desired states are shown");
+  assert.ok((await runs.getByRole("definition").filter({ has: page.locator("[data-state=installed]") }).count()) > 0, "reported and desired states are shown");
   const chart = runs.getByRole("img", { name: /installed from/ }).first();
   await chart.waitFor();
   assert.match(await chart.getAttribute("aria-label"), /installing from .*, installed from /);
@@ -126,7 +126,7 @@ test("a device shows its report history, when it was last seen, and its events",
   const at = await heard.locator("time").getAttribute("datetime");
   assert.ok(Math.abs(Date.now() - Date.parse(at)) < 60_000, `last seen at ${at}`);
   const events = page.getByRole("region", { name: "Events" });
-  await events.getByText(/Line Monitor.* on .*press-02.* installed|installed/).first().waitFor();
+  await events.locator("[data-event='deployment.installed']").first().waitFor();
   await events.getByRole("link").first().click();
   await page.getByRole("heading", { name: "Events", level: 1 }).waitFor();
   assert.equal(asked("client"), "press-02");
@@ -145,7 +145,7 @@ test("only the version of one deployment is changed", async () => {
   assert.equal(await page.getByLabel("Line name").getAttribute("readonly"), "", "an immutable value is read-only");
   await page.getByLabel("Shift model").selectOption("one-shift");
   await page.getByRole("button", { name: "Review" }).click();
-  await page.getByText("1 device will be updated.").waitFor();
+  await byReason(page, "update", 1).waitFor();
   await wellMade(page, "review of another version");
   await page.getByRole("button", { name: /1\.1\.0/ }).click();
   await finished();
@@ -166,37 +166,37 @@ test("a removal on an offline device is pending, and every page shows it", async
   const { items: [{ id }] } = await server.api("deployments?client=offline-01&application=line-monitor");
   await go(`/deployments/${id}`);
   await page.getByRole("link", { name: "Remove", exact: true }).click();
-  await page.getByRole("dialog").getByText("at the next check-in").waitFor();
+  await byReason(page.getByRole("dialog"), "affected", 1).waitFor();
   await page.getByRole("dialog").getByRole("button", { name: "Remove from 1 device" }).click();
   await page.getByRole("heading", { name: "Remove Line Monitor from offline-01" }).waitFor();
-  await page.getByRole("status").filter({ hasText: "is offline and will update when it reconnects" }).waitFor();
-  assert.equal(await page.getByRole("status").filter({ hasText: "Completed on all devices" }).count(), 0);
+  await byState(page, "device-offline", ".legend ").waitFor();
+  assert.equal(await byState(page, "completed", "[role=status]").count(), 0);
   await wellMade(page, "a removal that waits");
   await go(`/deployments/${id}`);
-  await page.getByRole("status").filter({ hasText: /device offline/i }).waitFor();
+  await byState(page, "device-offline", "[role=status] ").waitFor();
   assert.equal(await page.getByRole("link", { name: "Remove", exact: true }).count(), 0, "it is already removing");
   await wellMade(page, "a deployment that is being removed");
   await go(device("offline-01"));
   await page.getByRole("region", { name: "Workloads" }).getByRole("link", { name: /Line Monitor/ }).waitFor();
-  await page.getByText("Offline", { exact: true }).first().waitFor();
+  await byState(page, "offline").first().waitFor();
 });
 
 test("a decommissioned client is blocked everywhere and can be approved again", async () => {
   await go(device("pump-02"));
   await page.getByRole("link", { name: "Decommission" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Decommission this device" }).click();
-  await page.getByText("Device identity pump-02 decommissioned.").waitFor();
+  await byReason(page, "decommissioned").waitFor();
   assert.equal(await main().getByRole("link", { name: "Deploy to this device" }).count(), 0);
   await go("/devices?state=blocked");
   await page.getByRole("table", { name: /Devices/ }).getByRole("link", { name: "pump-02" }).waitFor();
   await go("/settings/identities?state=decommissioned");
   await page.getByRole("row").filter({ hasText: "pump-02" }).getByRole("link", { name: "Approve pump-02" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Approve this device" }).click();
-  await page.getByText("Device identity pump-02 approved.").waitFor();
+  await byReason(page, "approved").waitFor();
   assert.equal((await server.api("clients/pump-02")).state, "accepted");
   await main().getByRole("link", { name: "Deploy to this device" }).waitFor();
   await go("/devices?state=blocked");
-  await page.getByRole("heading", { name: "No devices match these filters" }).waitFor();
+  await byReason(page, "no-match").waitFor();
 });
 
 test("a deleted device reappears when it reports again", async () => {
@@ -211,7 +211,7 @@ test("a deleted device reappears when it reports again", async () => {
   await wellMade(alone, "deleting a device record");
   await dialog.getByLabel("Comment (recorded in the audit log)").fill("scrapped");
   await dialog.getByRole("button", { name: "Delete record" }).click();
-  await alone.getByText("Record of tiny-01 deleted.").waitFor();
+  await byReason(alone, "record-deleted").waitFor();
   await alone.getByRole("heading", { name: "Devices", level: 1 }).waitFor();
   onlyExpected(alone);
   await alone.context().close();
@@ -230,17 +230,17 @@ test("the second of two operators who edit a group sees a conflict and loses no 
   await page.getByLabel("Description").fill("Packaging in Graz");
   await page.getByRole("status").filter({ hasText: /The group will have .*: 0 added, \d+ removed/ }).waitFor();
   await page.getByRole("button", { name: "Save" }).click();
-  await page.getByText("Group saved.").waitFor();
+  await byReason(page, "group-saved").waitFor();
   await other.getByLabel("Label selector").fill("plant.example/zone=packaging,site=linz");
   await other.getByRole("button", { name: "Save" }).click();
-  const told = other.getByRole("alert").filter({ hasText: "Another operator changed this group" });
+  const told = byReason(other, "conflict");
   await told.waitFor();
   await told.getByText("plant.example/zone=packaging,site=graz").waitFor();
   assert.equal(await other.getByLabel("Label selector").inputValue(), "plant.example/zone=packaging,site=linz", "the input stays");
   await wellMade(other, "group changed by another operator");
   assert.equal((await server.api("groups/packaging")).selector, "plant.example/zone=packaging,site=graz", "nothing was overwritten");
   await other.getByRole("button", { name: "Save" }).click();
-  await other.getByText("Group saved.").waitFor();
+  await byReason(other, "group-saved").waitFor();
   assert.equal((await server.api("groups/packaging")).selector, "plant.example/zone=packaging,site=linz");
   onlyExpected(other, /409 \(Conflict/, /412 \(Precondition/);
   await other.context().close();
@@ -256,10 +256,10 @@ test("a group lists its devices and, without script, shows the effect before sav
   assert.deepEqual((await members.allInnerTexts()).sort(), inside);
   await plain.getByLabel("Label selector").fill("site=linz");
   await plain.getByRole("button", { name: "Save" }).click();
-  await plain.getByRole("alert").filter({ hasText: new RegExp(`Not saved yet\\. .*, ${inside.length} removed`) }).waitFor();
+  await byReason(plain, "confirm").filter({ hasText: `, ${inside.length} removed` }).waitFor();
   assert.equal((await server.api("groups/counted")).selector, "site=graz");
   await plain.getByRole("button", { name: "Save" }).click();
-  await plain.getByText("Group saved.").waitFor();
+  await byReason(plain, "group-saved").waitFor();
   assert.equal((await server.api("groups/counted")).selector, "site=linz");
   await plain.context().close();
   await go("/groups/counted");
@@ -268,13 +268,13 @@ test("a group lists its devices and, without script, shows the effect before sav
   await page.getByLabel("Application").selectOption("Line Monitor");
   await page.getByRole("button", { name: "Deploy to this group" }).click();
   await page.getByRole("button", { name: "Continue" }).click();
-  await page.getByText("Selected: all compatible devices with site=linz").waitFor();
+  await byReason(page, "all-selected").filter({ hasText: "site=linz" }).waitFor();
   await page.getByRole("button", { name: "Discard draft" }).click();
   await page.getByRole("dialog").getByRole("link", { name: "Cancel" }).click();
-  assert.equal(await page.getByText("Selected: all compatible devices with site=linz").count(), 1, "the draft still exists");
+  assert.equal(await byReason(page, "all-selected").filter({ hasText: "site=linz" }).count(), 1, "the draft still exists");
   await page.getByRole("button", { name: "Discard draft" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Discard draft" }).click();
-  await page.getByText("Draft discarded. Nothing was deployed.").waitFor();
+  await byReason(page, "draft-discarded").waitFor();
 });
 
 test("bulk labels and decommissioning work with and without script, and the selection survives a refresh", async () => {
@@ -292,7 +292,7 @@ test("bulk labels and decommissioning work with and without script, and the sele
       assert.equal(await page.getByRole("checkbox", { name: "Select press-01", exact: true }).isChecked(), true);
     }
     await on.getByRole("button", { name: "Label", exact: true }).click();
-    await on.getByText("Affects 2 devices.").waitFor();
+    await byReason(on, "affected", 2).waitFor();
     if (on === page) {
       await wellMade(page, "bulk labels");
       await fitsPhone(page, "bulk labels");
@@ -301,7 +301,7 @@ test("bulk labels and decommissioning work with and without script, and the sele
     await on.getByLabel("Value", { exact: true }).fill(value);
     await on.getByLabel("Comment (recorded in the audit log)").fill(`turn ${value}`);
     await on.getByRole("button", { name: "Label 2 devices" }).click();
-    await on.getByText(`Set label turn=${value} on 2 devices.`).waitFor();
+    await byReason(on, "label-set").waitFor();
     assert.equal(new URL(on.url()).searchParams.get("q"), "press", "back on the same page");
     for (const name of ["press-01", "press-02"]) assert.equal((await labelsOf(name)).turn, value);
   }
@@ -313,14 +313,14 @@ test("bulk labels and decommissioning work with and without script, and the sele
   await page.getByRole("heading", { name: "Decommission 2 device identities?" }).waitFor();
   await wellMade(page, "bulk decommissioning");
   await page.getByRole("button", { name: "Decommission 2 device identities" }).click();
-  await page.getByText("2 device identities decommissioned.").waitFor();
+  await byReason(page, "decommissioned").waitFor();
   await go("/settings/identities?state=decommissioned");
   await wellMade(page, "device identities to select");
   for (const name of ["press-01", "press-02"]) await page.getByRole("checkbox", { name: `Select ${name}`, exact: true }).check();
   await page.getByRole("button", { name: "Approve", exact: true }).click();
-  await page.getByText("Selected: 2 decommissioned.").waitFor();
+  await byReason(page, "affected", 2).waitFor();
   await page.getByRole("button", { name: "Approve 2 device identities" }).click();
-  await page.getByText("2 device identities approved.").waitFor();
+  await byReason(page, "approved").waitFor();
   assert.equal((await server.api("clients/press-01")).state, "accepted");
   await plain.context().close();
 });
@@ -357,7 +357,7 @@ test("devices are filtered by group, also in the address, and a group name is un
   await page.getByLabel("Name", { exact: true }).fill("pressing");
   await page.getByLabel("Label selector").fill("line=1");
   await page.getByRole("button", { name: "Create group" }).click();
-  await page.getByRole("alert").filter({ hasText: "A group with this name already exists" }).waitFor();
+  await byReason(page, "exists").waitFor();
   assert.equal((await server.api("groups/pressing")).selector, "plant.example/zone=pressing");
   await wellMade(page, "a group that already exists");
 });
@@ -365,14 +365,13 @@ test("devices are filtered by group, also in the address, and a group name is un
 test("a deleted group disappears from the filters, and a link to it shows an error", async () => {
   await go("/groups/pressing");
   await page.getByRole("link", { name: "Delete" }).click();
-  await page.getByRole("dialog").getByText("Its devices and their deployments do not change.").waitFor();
   await page.getByRole("dialog").getByRole("button", { name: "Delete group" }).click();
-  await page.getByText("Group pressing deleted.").waitFor();
+  await byReason(page, "group-deleted").waitFor();
   await go("/devices");
   assert.equal(await page.getByRole("combobox", { name: "Group" }).getByRole("option", { name: "pressing" }).count(), 0);
   await go("/devices?group=pressing");
   await page.getByRole("heading", { name: "Devices", level: 1 }).waitFor();
-  await page.getByRole("alert").filter({ hasText: /group/i }).waitFor();
+  await byReason(page, "invalid-filter").waitFor();
   await wellMade(page, "devices of a deleted group");
 });
 

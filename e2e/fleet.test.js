@@ -1,7 +1,7 @@
 // Typical operator tasks with simulated devices: overview, devices, labels, groups, catalog, deployment, rollback.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { Server, begin, end, onlyExpected, open, signIn, until, wellMade } from "./support/margrave.js";
+import { Server, begin, byReason, byState, end, onlyExpected, open, signIn, until, wellMade } from "./support/margrave.js";
 
 const server = new Server();
 let browser;
@@ -40,11 +40,11 @@ test("devices are filtered by name, site and state, also in the address", async 
   await page.reload();
   assert.equal(await page.getByLabel("Name contains").inputValue(), "PRESS");
   await page.getByLabel("Name contains").fill("nothing like it");
-  await page.getByRole("heading", { name: "No devices match these filters" }).waitFor();
+  await byReason(page, "no-match").waitFor();
   await wellMade(page, "no device");
   await page.getByRole("link", { name: "Show all devices" }).click();
   await page.getByLabel("Labels").fill("a b");
-  await page.getByRole("alert").filter({ hasText: "selector" }).waitFor();
+  await byReason(page, "invalid-filter").waitFor();
   await go("/devices?state=offline");
   await page.getByRole("table", { name: /Devices/ }).getByRole("link", { name: "offline-01" }).waitFor();
 });
@@ -71,10 +71,10 @@ test("the second of two operators who edit labels sees a conflict", async () => 
   }
   await page.getByLabel("Value", { exact: true }).fill("3");
   await page.getByRole("button", { name: "Save labels" }).click();
-  await page.getByText("Labels saved.").waitFor();
+  await byReason(page, "labels-saved").waitFor();
   await other.getByLabel("Value", { exact: true }).fill("4");
   await other.getByRole("button", { name: "Save labels" }).click();
-  await other.getByRole("alert").filter({ hasText: "Another operator changed these labels" }).waitFor();
+  await byReason(other, "conflict").waitFor();
   assert.equal(await other.getByLabel("hall", { exact: true }).inputValue(), "3", "the current value");
   assert.equal(await other.getByLabel("Value", { exact: true }).inputValue(), "4", "the input stays");
   await wellMade(other, "conflict");
@@ -92,7 +92,7 @@ test("a group is created, shows its devices and is deleted", async () => {
   await page.getByLabel("Name", { exact: true }).fill("hall-three");
   await page.getByLabel("Label selector").fill("hall three");
   await page.getByRole("button", { name: "Create group" }).click();
-  await page.getByRole("alert").filter({ hasText: "selector" }).first().waitFor();
+  await byReason(page, "invalid").first().waitFor();
   await wellMade(page, "wrong group");
   await page.getByLabel("Label selector").fill("hall=3");
   await page.getByRole("button", { name: "Create group" }).click();
@@ -103,7 +103,7 @@ test("a group is created, shows its devices and is deleted", async () => {
   await page.getByRole("link", { name: "hall-three" }).click();
   await page.getByRole("link", { name: "Delete" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Delete group" }).click();
-  await page.getByText("Group hall-three deleted.").waitFor();
+  await byReason(page, "group-deleted").waitFor();
 });
 
 test("the catalog is searched, and an application says what it is and needs", async () => {
@@ -127,21 +127,21 @@ test("an application is deployed step by step, and watched until it is there", a
   await page.getByRole("button", { name: "Continue" }).click();
   await page.getByRole("table", { name: "Select devices" }).waitFor();
   await wellMade(page, "step devices");
-  const has = page.getByRole("row").filter({ hasText: "already" }).getByRole("checkbox").first();
+  const has = page.getByRole("row").filter({ has: page.locator('[data-state="installed"]') }).getByRole("checkbox").first();
   assert.equal(await has.isDisabled(), true, "a device that already has the application cannot be selected");
-  const unfit = page.getByRole("row").filter({ hasText: "Incompatible" });
+  const unfit = page.getByRole("row").filter({ has: page.locator('[data-state="incompatible"]') });
   assert.equal(await unfit.first().getByRole("checkbox").isDisabled(), true, "an incompatible device cannot be selected (CON-02)");
   await page.getByRole("button", { name: "Continue" }).click();
-  await page.getByRole("alert").filter({ hasText: "No device selected" }).waitFor();
-  const fits = page.getByRole("row").filter({ has: page.getByRole("rowheader") }).filter({ hasText: /Compatible/ }).filter({ hasNotText: "already" });
+  await byReason(page, "no-device-selected").waitFor();
+  const fits = page.getByRole("row").filter({ has: page.getByRole("rowheader") }).filter({ has: page.locator('[data-state="compatible"]') });
   const chosen = [await fits.nth(0).getByRole("rowheader").innerText(), await fits.nth(1).getByRole("rowheader").innerText()];
   for (const name of chosen) await page.getByRole("checkbox", { name, exact: true }).check();
   await page.getByRole("button", { name: "Continue" }).click();
 
-  await page.getByText("This configuration applies to 2 devices").waitFor();
+  await byReason(page, "applies-to").filter({ hasText: "2 devices" }).waitFor();
   await wellMade(page, "step questions");
   await page.getByLabel("Sampling interval").fill("61");
-  await page.getByText(/Must be at most 60/).waitFor();
+  await page.locator("[data-wrong]:not(:empty)").waitFor();
   assert.equal(await page.getByLabel("Sampling interval").getAttribute("aria-invalid"), "true", "checked while typing");
   await page.getByRole("button", { name: "Review" }).click();
   const summary = page.getByRole("alert");
@@ -153,11 +153,11 @@ test("an application is deployed step by step, and watched until it is there", a
   await page.getByLabel("Line name").fill("Press 7");
   await page.getByLabel("Device", { exact: true }).selectOption({ label: chosen[0] });
   await page.getByRole("button", { name: "Add override" }).click();
-  await page.getByText(`Override for ${chosen[0]}.`).waitFor();
+  await byReason(page, "override").filter({ hasText: chosen[0] }).waitFor();
   assert.equal(await page.getByLabel("Line name").inputValue(), "Press 7", "it begins with what all get");
   await wellMade(page, "answers of one device");
   await page.getByLabel("Target rate").fill("0");
-  await page.getByText(/Must be at least/).waitFor();
+  await page.locator("[data-wrong]:not(:empty)").waitFor();
   await page.getByRole("button", { name: "Save override" }).click();
   await page.getByRole("alert").getByRole("link", { name: /Target rate: Must be at least/ }).waitFor();
   await page.getByLabel("Target rate").fill("12.5");
@@ -166,15 +166,15 @@ test("an application is deployed step by step, and watched until it is there", a
   assert.equal(await page.getByLabel("Line name").inputValue(), "Press 7", "nothing that was answered is lost");
   await page.getByRole("button", { name: "Review" }).click();
 
-  await page.getByText("2 devices will be updated.").waitFor();
+  await byReason(page, "update", 2).waitFor();
   assert.equal(await page.getByRole("region", { name: /The same change on/ }).count(), 2, "one for each set of answers");
   await wellMade(page, "review");
   await page.getByLabel("Comment (recorded in the audit log)").fill("line 7 goes live");
   await page.getByRole("button", { name: "Deploy to 2 devices" }).click();
-  await page.getByText("2 rollouts created").waitFor();
+  await byReason(page, "rollouts-created").waitFor();
   await wellMade(page, "changes");
   await page.getByRole("link", { name: /Deploy Line Monitor 1.0.0 to [a-z]/ }).first().click();
-  await page.getByRole("status").filter({ hasText: "Completed on all devices." }).waitFor({ timeout: 60_000 });
+  await byState(page, "completed", "[role=status]").waitFor({ timeout: 60_000 });
   await wellMade(page, "change");
   const audit = await server.api("audit?limit=50");
   assert.ok(audit.items.some((record) => record.action === "rollout.create" && record.comment === "line 7 goes live"));
@@ -188,17 +188,17 @@ test("a deployment is reconfigured, goes back to the revision before, and is rem
   await page.getByRole("button", { name: "Reconfigure" }).click();
   assert.equal(await page.getByLabel("Line name").getAttribute("readonly"), "", "what cannot change is locked");
   await page.getByRole("button", { name: "Review" }).click();
-  await page.getByRole("alert").filter({ hasText: "No changes yet" }).waitFor();
+  await page.getByRole("alert").filter({ has: page.locator("a[href='#configuration']") }).waitFor();
   await page.getByLabel("Sampling interval").fill("20");
   await page.getByRole("button", { name: "Review" }).click();
-  await page.getByText("1 device will be updated.").waitFor();
+  await byReason(page, "update", 1).waitFor();
   await page.getByRole("button", { name: "Reconfigure 1 device" }).click();
-  await page.getByRole("status").filter({ hasText: "Completed on all devices." }).waitFor({ timeout: 60_000 });
+  await byState(page, "completed", "[role=status]").waitFor({ timeout: 60_000 });
   await go(`/deployments/${items[0].id}`);
   await page.getByRole("link", { name: "Roll back to revision 1" }).click();
-  await page.getByRole("dialog").getByText("Affects 1 device.").waitFor();
+  await byReason(page.getByRole("dialog"), "affected", 1).waitFor();
   await page.getByRole("dialog").getByRole("button", { name: "Roll back to revision 1" }).click();
-  await page.getByRole("status").filter({ hasText: "Completed on all devices." }).waitFor({ timeout: 60_000 });
+  await byState(page, "completed", "[role=status]").waitFor({ timeout: 60_000 });
   const back = await server.api(`deployments/${items[0].id}`);
   assert.deepEqual([back.revision, back.values.sampleSeconds], [3, items[0].values.sampleSeconds]);
   await go(`/deployments/${items[0].id}`);
@@ -211,10 +211,10 @@ test("a deployment is reconfigured, goes back to the revision before, and is rem
   await wellMade(page, "policies");
   await page.getByRole("button", { name: "Review" }).click();
   await page.getByRole("definition").filter({ hasText: "Report only instead of: correct and report" }).waitFor();
-  await page.getByText("1 device will be updated.").waitFor();
+  await byReason(page, "update", 1).waitFor();
   await wellMade(page, "review of a policy");
   await page.getByRole("button", { name: "Reconfigure 1 device" }).click();
-  await page.getByRole("status").filter({ hasText: "Completed on all devices." }).waitFor({ timeout: 60_000 });
+  await byState(page, "completed", "[role=status]").waitFor({ timeout: 60_000 });
   const changed = await server.api(`deployments/${items[0].id}`);
   assert.deepEqual([changed.policy.drift, changed.values], ["report", back.values], "the policy alone");
   await go(`/deployments/${items[0].id}`);
@@ -227,7 +227,7 @@ test("a deployment is reconfigured, goes back to the revision before, and is rem
   await remove.click();
   await page.getByRole("dialog").getByRole("button", { name: "Remove from 1 device" }).click();
   await page.getByRole("heading", { name: /^Remove Line Monitor from [a-z]/ }).waitFor();
-  await page.getByRole("status").filter({ hasText: "Completed on all devices." }).waitFor({ timeout: 60_000 });
+  await byState(page, "completed", "[role=status]").waitFor({ timeout: 60_000 });
 });
 
 test("what failed names code, source, message and what to do", async () => {
@@ -238,7 +238,7 @@ test("what failed names code, source, message and what to do", async () => {
   await go("/deployments?state=failed");
   await wellMade(page, "deployments");
   await page.getByRole("table").getByRole("rowheader").first().getByRole("link").click();
-  await main().getByText(/^Code .*, from /).first().waitFor();
+  await main().locator("section.note[data-reason]").first().waitFor();
   await wellMade(page, "failed deployment");
   assert.ok(items.length > 0);
   const before = await server.api(`deployments/${items[0].id}`);
@@ -248,8 +248,8 @@ test("what failed names code, source, message and what to do", async () => {
     await go(`/deployments/${items[0].id}`);
     await page.getByRole("link", { name: "Retry" }).first().click({ timeout: 120_000 });
     await page.getByRole("dialog").getByRole("button", { name: "Retry" }).click();
-    const told = page.getByText("Retry requested.");
-    await told.or(page.getByText("the deployment has not failed, so there is nothing to retry")).or(page.getByText("The deployment has not failed")).first().waitFor();
+    const told = byReason(page, "retry-requested");
+    await told.or(byReason(page, "unchanged")).first().waitFor();
     return told.isVisible();
   }, 120);
   await until("the device has adopted the new version", async () => {
@@ -261,8 +261,8 @@ test("what failed names code, source, message and what to do", async () => {
 test("a rollout waits for a device that goes offline while it is published", async () => {
   const { items } = await server.api("deployments?client=offline-01");
   await go(`/rollouts/${items[0].rollout}`);
-  await page.getByRole("table").getByText("Device offline").waitFor();
-  await page.getByRole("status").filter({ hasText: "is offline and will update" }).waitFor();
+  await byState(page.getByRole("table"), "device-offline").waitFor();
+  await byState(page, "device-offline", ".legend ").waitFor();
 });
 
 test("events and audit log are filtered, and the integrity is verified", async () => {
@@ -281,21 +281,21 @@ test("events and audit log are filtered, and the integrity is verified", async (
     return rows.length > 1 && rows.slice(1).every((row) => row.includes("press-01"));
   });
   await page.getByRole("link", { name: "Verify integrity" }).click();
-  await page.getByRole("status").filter({ hasText: "no gaps or changes" }).waitFor();
+  await byReason(page, "intact").waitFor();
 });
 
 test("a client is decommissioned and approved again, with the number of affected devices", async () => {
   await go("/devices/press-01/press-01");
   await page.getByRole("link", { name: "Decommission" }).click();
-  await page.getByRole("dialog").getByText("Affects 1 device.").waitFor();
+  await byReason(page.getByRole("dialog"), "affected", 1).waitFor();
   await page.getByRole("dialog").getByLabel("Comment (recorded in the audit log)").fill("stolen");
   await page.getByRole("dialog").getByRole("button", { name: "Decommission this device" }).click();
-  await page.getByText("Device identity press-01 decommissioned.").waitFor();
-  await main().getByText("Decommissioned").first().waitFor();
+  await byReason(page, "decommissioned").waitFor();
+  await byState(main(), "blocked").first().waitFor();
   // The next steps link to the action.
   await page.getByRole("listitem").getByRole("link", { name: "Approve press-01" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Approve this device" }).click();
-  await page.getByText("Device identity press-01 approved.").waitFor();
+  await byReason(page, "approved").waitFor();
 });
 
 test("an enrollment token is created and revoked", async () => {
@@ -312,14 +312,14 @@ test("an enrollment token is created and revoked", async () => {
   await wellMade(page, "enrollment tokens");
   await page.getByRole("link", { name: "Revoke the enrollment token for press-99" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Revoke 1 enrollment token" }).click();
-  await page.getByText("1 enrollment token for press-99 revoked.").waitFor();
+  await byReason(page, "revoked").waitFor();
 });
 
 test("simulated devices and their deployments are marked, real ones are not", async () => {
   // No engine is reachable there: the reported runtime does not depend on it.
   server.device("docker-01", "", "compose", '[compose]\nsocket = "/nowhere/docker.sock"\n');
   await until("it has reported", async () => (await server.api("devices")).items.some((one) => one.device === "docker-01"));
-  const mark = (place) => place.getByText("Simulated", { exact: true });
+  const mark = (place) => byState(place, "simulated");
   await go("/devices?q=-01");
   const row = (name) => page.getByRole("row").filter({ has: page.getByRole("link", { name, exact: true }) });
   await mark(row("press-02").or(row("tiny-01")).first()).waitFor();
@@ -328,13 +328,13 @@ test("simulated devices and their deployments are marked, real ones are not", as
   await page.getByRole("heading", { name: "docker-01", level: 1 }).waitFor();
   assert.equal(await mark(main()).count(), 0);
   await go("/devices/tiny-01/tiny-01");
-  await main().getByText("Nothing is really installed on this device: its agent runs with the simulated runtime.").first().waitFor();
+  await main().locator(".note[data-reason=simulated]").waitFor();
   await mark(main()).waitFor();
   await wellMade(page, "simulated device");
   const [deployment] = (await server.api("deployments")).items;
   assert.equal(deployment.simulated, true);
   await go(`/deployments/${deployment.id}`);
-  await main().getByText(/Nothing is really installed: the agent of .* runs with the simulated runtime/).waitFor();
+  await main().locator(".note[data-reason=simulated]").waitFor();
   await wellMade(page, "simulated deployment");
   await go("/deployments");
   await mark(main()).first().waitFor();
@@ -349,7 +349,7 @@ test("settings show tokens, device identities, registries and certificates", asy
   await go("/settings/tokens");
   await page.getByLabel("Name", { exact: true }).fill("build server");
   await page.getByRole("button", { name: "Create token" }).click();
-  await page.getByText("Copy it now").waitFor();
+  await byReason(page, "token-created").waitFor();
   await page.getByText(/^mgv_/).waitFor();
 });
 

@@ -1,7 +1,7 @@
 // Sign-in: wrong and right token, redirects, sessions ended elsewhere, requests from other sites.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { Server, end, launch, onlyExpected, open, signIn, until, wellMade } from "./support/margrave.js";
+import { Server, byReason, end, launch, onlyExpected, open, signIn, until, wellMade } from "./support/margrave.js";
 
 const server = new Server();
 let browser;
@@ -30,7 +30,7 @@ test("sign-in redirects back to the requested page", async () => {
 test("a wrong token is rejected with the next step", async () => {
   await page.getByLabel("Access token").fill("mgv_wrong");
   await page.getByRole("button", { name: "Sign in" }).click();
-  await page.getByRole("alert").filter({ hasText: "unknown, expired or revoked" }).waitFor();
+  await byReason(page, "wrong-token").waitFor();
   assert.equal(await page.getByLabel("Access token").getAttribute("aria-invalid"), "true");
   await wellMade(page, "rejected sign-in");
 });
@@ -72,7 +72,7 @@ test("a session can be ended from another browser", async () => {
   await wellMade(page, "sessions");
   await page.getByRole("link", { name: "End the session of" }).first().click();
   await page.getByRole("dialog").getByRole("button", { name: "End session" }).click();
-  await page.getByText("Session ended.").waitFor();
+  await byReason(page, "session-ended").waitFor();
   await other.goto(`${server.origin}/devices`);
   await other.getByRole("heading", { name: "Sign in" }).waitFor();
   await other.context().close();
@@ -86,7 +86,7 @@ test("revoking the token signs out every browser that used it", async () => {
   await page.goto(`${server.origin}/settings/tokens`);
   await page.getByRole("link", { name: "Revoke night shift" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Revoke token" }).click();
-  await page.getByText("Token revoked.").waitFor();
+  await byReason(page, "revoked").waitFor();
   await until("the other browser is signed out", async () => {
     await other.goto(`${server.origin}/`);
     return other.url().includes("/sign-in");

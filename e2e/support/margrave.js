@@ -167,6 +167,16 @@ export async function launch() {
   });
 }
 
+/** Elements by `data-reason`, if given with this `data-count` (docs/testing.md); sentences may change, these do not. */
+export function byReason(on, reason, count = undefined) {
+  return on.locator(`[data-reason="${reason}"]${count === undefined ? "" : `[data-count="${count}"]`}`);
+}
+
+/** Elements by `data-state`; `within` is a selector before it, such as `[role=status]` for the element or `.legend ` for its parent. */
+export function byState(on, state, within = "") {
+  return on.locator(`${within}[data-state="${state}"]`);
+}
+
 /** A page that records console errors. */
 export async function open(browser, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, reducedMotion: "reduce", ...options });

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+#[path = "tidy/sentences.rs"]
+mod sentences;
 #[path = "tidy/vocabulary.rs"]
 mod vocabulary;
 

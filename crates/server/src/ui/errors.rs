@@ -30,6 +30,8 @@ pub(super) struct Shown {
     pub(super) title: String,
     pub(super) detail: String,
     pub(super) errors: Vec<FieldProblem>,
+    /// For `data-reason`: the code of the problem in the API where there is one.
+    pub(super) code: &'static str,
 }
 
 /// An error returned by a handler; [`finish`] renders it as a page.
@@ -131,14 +133,22 @@ fn previous_page(headers: &HeaderMap) -> Option<String> {
 }
 
 fn plain(status: StatusCode) -> Shown {
-    let (title, detail) = match status {
-        StatusCode::NOT_FOUND => ("Page not found", "Check the address. The page may have been removed."),
-        StatusCode::METHOD_NOT_ALLOWED => ("Not available", "Go back to the page and try again from there."),
-        StatusCode::SERVICE_UNAVAILABLE => ("Request timed out", "The server is busy. Try again in a moment."),
-        _ if status.is_client_error() => ("Invalid request", "Go back to the page and try again from there."),
-        _ => (Code::Internal.title(), "See the server log for the request ID below."),
+    let (code, title, detail) = match status {
+        StatusCode::NOT_FOUND => {
+            (Code::NotFound, "Page not found", "Check the address. The page may have been removed.")
+        }
+        StatusCode::METHOD_NOT_ALLOWED => {
+            (Code::MethodNotAllowed, "Not available", "Go back to the page and try again from there.")
+        }
+        StatusCode::SERVICE_UNAVAILABLE => {
+            (Code::Unavailable, "Request timed out", "The server is busy. Try again in a moment.")
+        }
+        _ if status.is_client_error() => {
+            (Code::Malformed, "Invalid request", "Go back to the page and try again from there.")
+        }
+        _ => (Code::Internal, Code::Internal.title(), "See the server log for the request ID below."),
     };
-    Shown { status, title: title.to_owned(), detail: detail.to_owned(), errors: Vec::new() }
+    Shown { status, title: title.to_owned(), detail: detail.to_owned(), errors: Vec::new(), code: code.as_str() }
 }
 
 /// The page for an unknown address.

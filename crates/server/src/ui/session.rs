@@ -3,7 +3,7 @@
 use super::assets;
 use super::errors::{Shown, UiError};
 use super::routes::link;
-use super::visit::{FRAGMENT, PageResult, go, render};
+use super::visit::{FRAGMENT, PageResult, Said, go, render};
 use crate::app::error::{AppError, Code, READ_AGAIN};
 use crate::app::sessions::{self, Origin};
 use crate::net::RemoteAddress;
@@ -58,10 +58,13 @@ pub(super) fn origin(parts: &Parts) -> Origin {
 }
 
 /// The notice that the previous page left.
-pub(super) fn notice_cookie(headers: &HeaderMap) -> Option<String> {
+pub(super) fn notice_cookie(headers: &HeaderMap) -> Option<Said> {
     let text = cookie(headers, "said")?;
     let pair = format!("said={text}");
-    url::form_urlencoded::parse(pair.as_bytes()).next().map(|(_, text)| text.into_owned())
+    url::form_urlencoded::parse(pair.as_bytes()).next().and_then(|(_, said)| {
+        let (code, text) = said.split_once(' ')?;
+        Some(Said { code: code.to_owned(), text: text.to_owned() })
+    })
 }
 
 /// A link from another site comes without the cookie; this page redirects from our own origin, with it.
@@ -133,6 +136,7 @@ pub(super) async fn reject_cross_origin(request: Request, next: Next) -> Result<
             "The request did not come from a page of this server, so nothing was done. Open the page here and try again."
                 .to_owned(),
         errors: Vec::new(),
+        code: "cross-origin",
     }))
 }
 
@@ -156,12 +160,14 @@ impl From<AppError> for UiError {
                 title: Code::Conflict.title().to_owned(),
                 detail: "Another operator changed it while you had it open, so nothing was done. Go back, check its current state, and repeat the action if it is still needed.".to_owned(),
                 errors,
+                code: Code::Conflict.as_str(),
             }),
             AppError::Refused { code, detail, errors } => Self(Shown {
                 status: StatusCode::from_u16(code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
                 title: code.title().to_owned(),
                 detail,
                 errors,
+                code: code.as_str(),
             }),
             // Logged here, once; the page shows the request ID.
             error => {
@@ -172,6 +178,7 @@ impl From<AppError> for UiError {
                     title: code.title().to_owned(),
                     detail: "See the server log for the request ID below.".to_owned(),
                     errors: Vec::new(),
+                    code: code.as_str(),
                 })
             }
         }
@@ -223,9 +230,12 @@ mod tests {
 
     #[test]
     fn finds_a_cookie_among_others() {
-        let request = asked(&[("cookie", "a=1; margrave=mgvw_x; said=two+words%21")]);
+        let request = asked(&[("cookie", "a=1; margrave=mgvw_x; said=saved+two+words%21")]);
         assert_eq!(cookie(request.headers(), "margrave"), Some("mgvw_x"));
         assert_eq!(cookie(request.headers(), "b"), None);
-        assert_eq!(notice_cookie(request.headers()).as_deref(), Some("two words!"));
+        assert_eq!(
+            notice_cookie(request.headers()),
+            Some(Said { code: "saved".to_owned(), text: "two words!".to_owned() })
+        );
     }
 }

@@ -38,7 +38,15 @@ pub(super) struct Visit {
     pub(super) fragment: bool,
     /// Path and query, to return to.
     pub(super) place: String,
-    said: Option<String>,
+    said: Option<Said>,
+}
+
+/// The result of the last action, shown once on the next page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Said {
+    /// For `data-reason`.
+    pub(super) code: String,
+    pub(super) text: String,
 }
 
 impl std::fmt::Debug for ServerState {
@@ -100,7 +108,7 @@ pub(super) struct Shell {
     pub(super) failed: u64,
     pub(super) pending: u64,
     /// The notice about the last action.
-    pub(super) said: Option<String>,
+    pub(super) said: Option<Said>,
     /// Folder of the script and the styles.
     pub(super) assets: &'static str,
     pub(super) now: Timestamp,
@@ -308,13 +316,13 @@ fn html(status: StatusCode, text: askama::Result<String>) -> PageResult {
     Ok((status, [(header::CONTENT_TYPE, media_type)], text).into_response())
 }
 
-/// Redirects (303) to a page that shows the notice.
-pub(super) fn go(to: &str, said: Option<&str>) -> Response {
+/// Redirects (303) to a page that shows the notice: a code for `data-reason`, and a sentence.
+pub(super) fn go(to: &str, said: Option<(&str, &str)>) -> Response {
     let mut response = StatusCode::SEE_OTHER.into_response();
     let place = HeaderValue::from_str(to).unwrap_or_else(|_| HeaderValue::from_static("/"));
     response.headers_mut().insert(header::LOCATION, place);
-    if let Some(said) = said {
-        let text: String = url::form_urlencoded::byte_serialize(said.as_bytes()).collect();
+    if let Some((code, said)) = said {
+        let text: String = url::form_urlencoded::byte_serialize(format!("{code} {said}").as_bytes()).collect();
         let cookie = format!("said={text}; Path=/; Max-Age=20; HttpOnly; SameSite=Strict");
         if let Ok(value) = HeaderValue::from_str(&cookie) {
             response.headers_mut().append(header::SET_COOKIE, value);

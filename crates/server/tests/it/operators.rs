@@ -37,6 +37,7 @@ mod bulk;
 mod management;
 mod pending_clients;
 mod wizard;
+mod wording;
 mod simulated;
 
 use crate::support::client::Device;

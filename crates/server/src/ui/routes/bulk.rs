@@ -21,6 +21,7 @@ struct Confirmation {
     text: Vec<String>,
     /// How many devices it affects, as a sentence.
     touches: String,
+    devices: u64,
     action: &'static str,
     /// Hidden fields, in the order they are sent.
     fields: Vec<(&'static str, String)>,
@@ -66,6 +67,9 @@ impl AskPage {
 #[template(path = "bulk/done.html", blocks = ["live", "nav"])]
 struct DonePage {
     shell: Shell,
+    /// For `data-reason`.
+    code: &'static str,
+    changed: u64,
     said: String,
     refused: Vec<Refused>,
     /// The address of the next batch, and the batch size.
@@ -88,19 +92,20 @@ async fn done(
     posted: &Posted,
     section: Section,
     outcome: Outcome,
-    said: String,
+    (code, said): (&'static str, String),
     next: Option<String>,
     back: String,
 ) -> PageResult {
     if outcome.refused.is_empty() && next.is_none() {
-        return Ok(go(&back, Some(&said)));
+        return Ok(go(&back, Some((code, &said))));
     }
     let title = match outcome.refused.len() as u64 {
         0 => "Batch completed".to_owned(),
         refused => format!("{} not changed", words::thousands(refused)),
     };
     let shell = posted.visit.shell(section, title).await?;
-    let page = DonePage { shell, said, refused: outcome.refused, next, most: BULK_MAX, back };
+    let page =
+        DonePage { shell, code, changed: outcome.done, said, refused: outcome.refused, next, most: BULK_MAX, back };
     posted.visit.show(&page)
 }
 

@@ -59,6 +59,8 @@ const MEMBERS_SHOWN: u32 = 20;
 
 /// Why a group was not saved.
 struct FormErrors {
+    /// For `data-reason`.
+    code: &'static str,
     title: String,
     /// Field and message.
     errors: Vec<(String, String)>,
@@ -203,7 +205,7 @@ pub(in crate::ui) async fn create(posted: Posted) -> PageResult {
     let body = body(&posted);
     let made = posted.once(groups::put(posted.state(), posted.caller(), &name, body, None)).await;
     match made {
-        Ok(_) => Ok(go(&format!("/groups/{name}"), Some(&format!("Group {name} created.")))),
+        Ok(_) => Ok(go(&format!("/groups/{name}"), Some(("group-created", &format!("Group {name} created."))))),
         Err(error) => again(posted, None, error).await,
     }
 }
@@ -212,7 +214,7 @@ pub(in crate::ui) async fn update(Path(name): Path<String>, posted: Posted) -> P
     let (state, caller, revision) = (posted.state(), posted.caller(), posted.form.number("revision"));
     if posted.form.text("action") == "delete" {
         groups::delete(state, caller, &name, posted.comment(), revision).await?;
-        return Ok(go("/groups", Some(&format!("Group {name} deleted."))));
+        return Ok(go("/groups", Some(("group-deleted", &format!("Group {name} deleted.")))));
     }
     // The selector decides about membership, so show its effect before saving a new one.
     let selector = posted.form.text("selector");
@@ -230,7 +232,7 @@ pub(in crate::ui) async fn update(Path(name): Path<String>, posted: Posted) -> P
         return posted.visit.show(&page);
     }
     match groups::put(state, caller, &name, body(&posted), Some(revision.unwrap_or_default())).await {
-        Ok(_) => Ok(go(&format!("/groups/{name}"), Some("Group saved."))),
+        Ok(_) => Ok(go(&format!("/groups/{name}"), Some(("group-saved", "Group saved.")))),
         Err(error) => again(posted, Some(name), error).await,
     }
 }
@@ -288,6 +290,7 @@ async fn again(posted: Posted, existing: Option<String>, error: AppError) -> Pag
         }
     }
     page.wrong = Some(FormErrors {
+        code: code.as_str(),
         title,
         errors: errors.into_iter().map(|error| (error.field, words::capital(&error.message))).collect(),
         differs,

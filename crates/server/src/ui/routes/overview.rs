@@ -59,6 +59,8 @@ pub(super) struct ShownRollout {
     pub(super) title: String,
     pub(super) link: String,
     pub(super) state: Markup,
+    /// The API value of the state.
+    pub(super) state_key: &'static str,
     pub(super) bar: Markup,
     /// The numbers of the bar.
     pub(super) legend: Markup,
@@ -199,6 +201,7 @@ pub(super) fn shown_rollout(overview: &Overview, told: RolloutWithDevice) -> Sho
         link: format!("/rollouts/{}", rollout.id),
         bar: progress.bar(badge.key),
         legend: progress.legend(&rest),
+        state_key: badge.key,
         state: badge.into(),
         notes: notes.join(", "),
         rollout,

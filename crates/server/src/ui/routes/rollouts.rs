@@ -268,22 +268,29 @@ pub(in crate::ui) async fn act(Path(id): Path<String>, posted: Posted) -> PageRe
             }
             let made = match rollouts::withdraw(state, |index| posted.caller_of(index), &id, reason).await {
                 Err(AppError::Refused { code: Code::Unchanged, detail, .. }) => {
-                    return Ok(go(&format!("/rollouts/{id}"), Some(&format!("Nothing was withdrawn: {detail}."))));
+                    return Ok(go(
+                        &format!("/rollouts/{id}"),
+                        Some(("unchanged", &format!("Nothing was withdrawn: {detail}."))),
+                    ));
                 }
                 made => made?,
             };
             Ok(match made.as_slice() {
                 [only] => go(&format!("/rollouts/{}", only.id), None),
-                _ => go("/rollouts", Some(&format!("{} rollouts created, grouped by previous state.", made.len()))),
+                _ => go(
+                    "/rollouts",
+                    Some(("rollouts-created", &format!("{} rollouts created, grouped by previous state.", made.len()))),
+                ),
             })
         }
         "cancel" => {
-            let said = match rollouts::cancel(state, caller, &id, reason).await? {
+            let left = rollouts::cancel(state, caller, &id, reason).await?;
+            let said = match left {
                 0 => "Already published to all devices; nothing left to cancel.".to_owned(),
                 1 => "Cancelled: 1 device stays unchanged.".to_owned(),
                 left => format!("Cancelled: {} stay unchanged.", words::count(left, "device")),
             };
-            Ok(go(&format!("/rollouts/{id}"), Some(&said)))
+            Ok(go(&format!("/rollouts/{id}"), Some((if left == 0 { "already-published" } else { "cancelled" }, &said))))
         }
         _ => Err(AppError::refused(Code::Invalid, "missing or unknown `action` for the rollout").into()),
     }

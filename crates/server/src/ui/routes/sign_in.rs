@@ -1,6 +1,6 @@
 //! Signing in and out.
 
-use crate::app::error::AppError;
+use crate::app::error::{AppError, Code};
 use crate::app::passwords::{self, Attempt};
 use crate::app::sessions::{self, Origin, SESSION_LIFETIME};
 use crate::secrets;
@@ -44,6 +44,8 @@ impl SignIn {
 
 /// Why the sign-in failed.
 struct SignInError {
+    /// For `data-reason`.
+    code: &'static str,
     text: String,
     /// The token is wrong, not name or password.
     token: bool,
@@ -53,12 +55,18 @@ struct SignInError {
 }
 
 impl SignInError {
-    fn new(token: bool, text: impl Into<String>) -> Self {
-        Self { text: text.into(), token, status: StatusCode::UNPROCESSABLE_ENTITY, wait: None }
+    fn new(token: bool, code: &'static str, text: impl Into<String>) -> Self {
+        Self { code, text: text.into(), token, status: StatusCode::UNPROCESSABLE_ENTITY, wait: None }
     }
 
     fn later(text: String, seconds: u64) -> Self {
-        Self { text, token: false, status: StatusCode::TOO_MANY_REQUESTS, wait: Some(seconds) }
+        Self {
+            code: Code::Busy.as_str(),
+            text,
+            token: false,
+            status: StatusCode::TOO_MANY_REQUESTS,
+            wait: Some(seconds),
+        }
     }
 }
 
@@ -103,14 +111,16 @@ async fn try_sign_in(
     if !token.is_empty() && (name.is_empty() || token.starts_with(secrets::API_TOKEN_PREFIX)) {
         let refused =
             "This token is unknown, expired or revoked. Check that you copied all of it, or ask for a new one.";
-        return Ok(sessions::sign_in(state, token, origin).await?.ok_or_else(|| SignInError::new(true, refused)));
+        return Ok(sessions::sign_in(state, token, origin)
+            .await?
+            .ok_or_else(|| SignInError::new(true, "wrong-token", refused)));
     }
     if name.is_empty() || password.is_empty() {
-        return Ok(Err(SignInError::new(false, "Enter a name and a password, or an access token.")));
+        return Ok(Err(SignInError::new(false, "incomplete", "Enter a name and a password, or an access token.")));
     }
     Ok(match passwords::sign_in(state, name, SecretString::from(password), origin).await {
         Ok(Attempt::Granted(secret)) => Ok(secret),
-        Ok(Attempt::Wrong) => Err(SignInError::new(false, "Name or password is wrong.")),
+        Ok(Attempt::Wrong) => Err(SignInError::new(false, "wrong-password", "Name or password is wrong.")),
         Ok(Attempt::Later(wait)) => {
             let (text, seconds) = later(wait);
             Err(SignInError::later(text, seconds))

@@ -33,10 +33,16 @@ async fn labels_selected_devices_once_with_a_record_each() {
         press(&server, name, &Kind::default()).await;
     }
     let page = text(browser.get("/devices?site=nord").await).await;
-    assert!(page.contains("action=\"/devices/bulk\"") && page.contains("All 3 matching"), "{page}");
+    assert!(
+        page.contains("action=\"/devices/bulk\"") && page.contains("name=\"all\" value=\"yes\" data-count=\"3\""),
+        "{page}"
+    );
 
     let asked = text(browser.get("/devices/bulk?do=label&device=press-1/press-1&device=press-2/press-2").await).await;
-    assert!(asked.contains("Affects 2 devices.") && asked.contains("Label 2 devices</button>"), "{asked}");
+    assert!(
+        asked.contains("data-reason=\"affected\" data-count=\"2\"") && asked.contains("data-action=\"label\""),
+        "{asked}"
+    );
     let form = [
         ("key", "k"),
         ("do", "label"),
@@ -67,8 +73,12 @@ async fn labels_selected_devices_once_with_a_record_each() {
         ("value", "day"),
     ];
     let done = text(browser.post("/devices/bulk", &form).await).await;
-    assert!(done.contains("Set label shift=day on 2 devices.") && done.contains("<h1>1 not changed</h1>"), "{done}");
-    assert!(done.contains(">gone</span>") && done.contains("does not exist"), "{done}");
+    assert!(
+        done.contains("data-reason=\"label-set\" data-count=\"2\"")
+            && done.contains("data-reason=\"not-changed\" data-count=\"1\""),
+        "{done}"
+    );
+    assert!(done.contains(">gone</span>"), "{done}");
     assert_eq!(labels(&api, "press-1").await, owned(&[("line", "7"), ("shift", "day")]));
     let form = [("do", "label"), ("device", "press-1/press-1"), ("name", "line"), ("value", ""), ("gone", "yes")];
     browser.post("/devices/bulk", &form).await;
@@ -105,7 +115,7 @@ async fn decommissions_all_matches_and_the_confirmation_counts_devices_behind_ga
     press(&server, "elsewhere", &Kind { labels: json!({ "site": "sued" }), ..Kind::default() }).await;
     let asked = text(browser.get("/devices/bulk?do=decommission&all=yes&site=nord").await).await;
     assert!(
-        asked.contains("<h1>Decommission 2 device identities?</h1>") && asked.contains("Affects 3 devices."),
+        asked.contains("data-action=\"decommission\"") && asked.contains("data-reason=\"affected\" data-count=\"3\""),
         "{asked}"
     );
     let form = [("do", "decommission"), ("client", "gate"), ("client", "press"), ("site", "nord"), ("comment", "sold")];
@@ -120,7 +130,7 @@ async fn decommissions_all_matches_and_the_confirmation_counts_devices_behind_ga
     }
     let asked = text(browser.get("/devices/bulk?do=decommission&all=yes&site=nord").await).await;
     assert!(
-        asked.contains("2 decommissioned already") && !asked.contains("name=\"reason\""),
+        !asked.contains("data-action=\"decommission\"") && !asked.contains("name=\"comment\""),
         "nothing to confirm: {asked}"
     );
 }
@@ -133,15 +143,26 @@ async fn accepts_pending_clients_together_and_lists_rejected_ones_separately() {
         pending(&api, id).await;
     }
     let page = text(browser.get("/devices").await).await;
-    assert!(page.contains("Approve all 4</a>") && page.contains("Reject all 4</a>"), "{page}");
+    assert!(
+        page.contains("data-state=\"pending\" data-count=\"4\"")
+            && page.contains("do=accept&amp;all=yes")
+            && page.contains("do=decommission&amp;all=yes"),
+        "{page}"
+    );
     let asked = text(browser.get("/settings/identities/bulk?do=decommission&client=intruder").await).await;
-    assert!(asked.contains("<h1>Reject 1 device identity?</h1>") && asked.contains("Affects 1 device."), "{asked}");
+    assert!(
+        asked.contains("data-action=\"reject\"") && asked.contains("data-reason=\"affected\" data-count=\"1\""),
+        "{asked}"
+    );
     browser
         .post("/settings/identities/bulk", &[("do", "decommission"), ("client", "intruder"), ("comment", "who?")])
         .await;
 
     let asked = text(browser.get("/settings/identities/bulk?do=accept&all=yes").await).await;
-    assert!(asked.contains("<h1>Approve 4 device identities?</h1>"), "{asked}");
+    assert!(
+        asked.contains("data-action=\"approve\"") && asked.contains("data-reason=\"affected\" data-count=\"4\""),
+        "{asked}"
+    );
     assert!(asked.contains("Selected: 3 pending approval, 1 decommissioned."), "returning clients are named: {asked}");
     let form =
         [("do", "accept"), ("client", "press-1"), ("client", "press-2"), ("client", "press-3"), ("comment", "ours")];
@@ -175,10 +196,10 @@ async fn continues_bulk_actions_beyond_one_request() {
     let mut form = vec![("do", "accept"), ("state", "pending"), ("after", after.as_str())];
     form.extend(ids[..BULK_MAX].iter().map(|id| ("client", id.as_str())));
     let done = text(browser.post("/settings/identities/bulk", &form).await).await;
-    assert!(done.contains("500 device identities approved."), "{done}");
+    assert!(done.contains("data-reason=\"approved\" data-count=\"500\""), "{done}");
     let next = done.split("<a class=\"button main\" href=\"").nth(1).unwrap().split('"').next().unwrap();
     let asked = text(browser.get(&next.replace("&amp;", "&").replace("&#38;", "&")).await).await;
-    assert!(asked.contains("<h1>Approve 1 device identity?</h1>") && asked.contains("press-0500"), "{asked}");
+    assert!(asked.contains("data-action=\"approve\"") && asked.contains("press-0500"), "{asked}");
     let form: Vec<_> = [("do", "accept")].into_iter().chain(ids.iter().map(|id| ("client", id.as_str()))).collect();
     let answer = browser.post("/settings/identities/bulk", &form).await;
     assert_eq!(answer.status(), StatusCode::UNPROCESSABLE_ENTITY, "more than {BULK_MAX} at once is rejected");

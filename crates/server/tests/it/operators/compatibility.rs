@@ -69,7 +69,7 @@ async fn operator_labels_do_not_affect_compatibility_and_every_view_says_so() {
     let refused = problem(api.create_deployments(&create("1.0.0", on(&["press"]))).await);
     assert!(refused.errors[0].message.contains(said), "{refused:?}");
     let page = Browser::signed_in(&server).await.get("/devices/press/press").await.text().await.unwrap();
-    assert!(page.contains("consider only labels reported by the device"), "{page}");
+    assert!(page.contains("data-reason=\"label-scope\""), "{page}");
 }
 
 #[tokio::test]

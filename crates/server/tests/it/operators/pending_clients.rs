@@ -55,18 +55,18 @@ async fn shows_accepts_and_rejects_a_pending_client_on_the_pages() {
     let (good, bad) = (asked(&server, "press-09").await, asked(&server, "intruder").await);
     for path in ["/devices", "/settings/identities", "/settings/identities?state=pending"] {
         let text = browser.get(path).await.text().await.unwrap();
-        assert!(text.contains("Pending approval") && text.contains("/clients/press-09?ask=accept"), "{text}");
+        assert!(text.contains("data-state=\"pending\"") && text.contains("/clients/press-09?ask=accept"), "{text}");
         assert!(text.contains("/clients/intruder?ask=reject"), "{text}");
     }
     let overview = eventually("the overview has counted", async || {
         let text = browser.get("/").await.text().await.unwrap();
-        text.contains("2 devices pending approval").then_some(text)
+        text.contains("data-reason=\"pending-clients\" data-count=\"2\"").then_some(text)
     })
     .await;
     assert!(overview.contains("/settings/identities?state=pending"));
     let question = browser.get("/clients/intruder?ask=reject").await.text().await.unwrap();
     assert!(
-        question.contains("Reject device identity intruder?") && question.contains("counts as decommissioned"),
+        question.contains("data-action=\"reject\"") && question.contains("name=\"state\" value=\"rejected\""),
         "{question}"
     );
     let form = [("state", "rejected"), ("revision", "1"), ("comment", "not one of ours")];
@@ -104,7 +104,12 @@ async fn accepts_a_client_by_id_before_or_after_its_first_request() {
     let again = browser.post("/settings/identities", &[("key", "b"), ("id", "late"), ("comment", "twice")]).await;
     assert_eq!(again.status(), StatusCode::UNPROCESSABLE_ENTITY);
     let text = again.text().await.unwrap();
-    assert!(text.contains("is already approved") && text.contains("value=\"twice\""), "{text}");
+    assert!(
+        text.contains("data-reason=\"invalid\"")
+            && text.contains("<code>late</code>")
+            && text.contains("value=\"twice\""),
+        "{text}"
+    );
     let odd = browser.post("/settings/identities", &[("key", "c"), ("id", "not a name!")]).await;
     assert_eq!(odd.status(), StatusCode::UNPROCESSABLE_ENTITY);
     // The same through the API, with its note.
@@ -168,7 +173,7 @@ async fn shows_when_a_blocked_client_last_connected() {
     let list = page("/devices").await;
     assert!(list.contains("first request") && list.contains(", last <time"), "{list}");
     let device = page("/devices/lathe/lathe").await;
-    assert!(device.contains("Its last request <time") && device.contains("was rejected"), "{device}");
+    assert!(device.contains("data-reason=\"last-request\"") && device.contains("<time"), "{device}");
     assert!(page("/settings/identities").await.contains("last request <time"));
 
     // Accepted again, it is shown as not reconnected yet, until it has.

@@ -166,13 +166,13 @@ async fn a_page_can_change_only_the_policy_or_leave_it() {
     let same = [("drift", "correct"), ("onFailure", ""), ("onRemoval", "keep")];
     let kept = answered(&browser, &draft, &same).await;
     assert_eq!(kept.status(), StatusCode::UNPROCESSABLE_ENTITY);
-    assert!(kept.text().await.unwrap().contains("No changes yet"));
+    assert!(kept.text().await.unwrap().contains("href=\"#configuration\""));
 
     let kept = answered(&browser, &draft, &[("drift", "report"), ("onFailure", ""), ("onRemoval", "")]).await;
     assert_eq!(kept.headers()[LOCATION].to_str().unwrap(), format!("{draft}/review"));
     let review = text(&browser, &format!("{draft}/review")).await;
     assert!(review.contains("Report only") && review.contains("instead of: correct and report"), "{review}");
-    assert!(review.contains(">unchanged<") && review.contains("1 device will be updated."), "{review}");
+    assert!(review.contains(">unchanged<") && review.contains("data-reason=\"update\" data-count=\"1\""), "{review}");
     let seen = before.revision.to_string();
     let answer = browser.post(&format!("{draft}/review"), &[("key", "k"), ("comment", ""), ("seen", &seen)]).await;
     let rollout = answer.headers()[LOCATION].to_str().unwrap().trim_start_matches("/rollouts/").to_owned();

@@ -42,6 +42,11 @@ async fn sent(api: &ApiClient, browser: &Browser, draft: &str) -> Rollout {
     finished(api, &api.rollout(&id).await.unwrap()).await
 }
 
+/// The hook of the number of selected devices.
+pub(super) fn selected_count(count: u64) -> String {
+    format!("<span class=\"strong\" data-count=\"{count}\"")
+}
+
 async fn id_of(api: &ApiClient, name: &str) -> String {
     all_deployments(api).await.into_iter().find(|one| one.device == name).unwrap().id
 }
@@ -57,26 +62,33 @@ async fn upgrades_a_pilot_first_and_rolls_it_back() {
     let server = TestServer::start().await;
     let (api, browser, _clients) = three(&server).await;
     let page = text(&browser, "/catalog/press-vision?version=1.1.0").await;
-    assert!(page.contains("Upgrade 3 devices to 1.1.0"), "{page}");
+    assert!(page.contains("data-action=\"upgrade\" data-count=\"3\""), "{page}");
     let draft = begin(&browser, "upgrade", "1.1.0").await;
     let page = text(&browser, &format!("{draft}/version")).await;
-    assert!(page.contains("3 devices run a version other than 1.1.0"), "{page}");
+    assert!(page.contains("data-reason=\"affected\"") && page.contains("3 devices"), "{page}");
     let all = browser.post(&format!("{draft}/version"), &[("version", "1.1.0")]).await;
     assert_eq!(place(&all), format!("{draft}/devices"), "device selection is a separate step");
     let page = text(&browser, &format!("{draft}/devices")).await;
-    assert!(page.contains("all devices that run a version other than 1.1.0: 3 devices"), "{page}");
+    assert!(page.contains("data-reason=\"all-selected\" data-count=\"3\""), "{page}");
 
     browser.post(&format!("{draft}/devices"), &[("go", "named")]).await;
     let page = text(&browser, &format!("{draft}/devices?labels=line%3Dpress-2")).await;
-    assert!(page.contains("currently 1.0.0") && page.contains("1 device matches"), "{page}");
+    assert!(
+        page.contains(&format!("value=\"{}\" id=", id_of(&api, "press-2").await))
+            && page.matches("name=\"shown\"").count() == 1,
+        "{page}"
+    );
     let pilot = id_of(&api, "press-2").await;
     let ticked = [("go", "continue"), ("shown", pilot.as_str()), ("device", pilot.as_str())];
     assert_eq!(place(&browser.post(&format!("{draft}/devices"), &ticked).await), format!("{draft}/configuration"));
     let page = text(&browser, &format!("{draft}/configuration")).await;
-    assert!(page.contains("Empty: each device keeps its current value"), "{page}");
+    assert!(page.contains("name=\"p:interval\" value=\"\""), "{page}");
     browser.post(&format!("{draft}/configuration"), &[("go", "continue")]).await;
     let page = text(&browser, &format!("{draft}/review")).await;
-    assert!(page.contains("1 device will be updated.") && page.contains("Upgrade 1 device to 1.1.0"), "{page}");
+    assert!(
+        page.contains("data-reason=\"update\" data-count=\"1\"") && page.contains("data-action=\"upgrade\""),
+        "{page}"
+    );
     assert_eq!(sent(&api, &browser, &draft).await.total, 1);
     let of = |one: &str, two: &str, three: &str| {
         [("press-1", one), ("press-2", two), ("press-3", three)]
@@ -93,15 +105,18 @@ async fn upgrades_a_pilot_first_and_rolls_it_back() {
 
     // An older version is called a downgrade.
     let page = text(&browser, "/catalog/press-vision?version=1.0.0").await;
-    assert!(page.contains("Downgrade 3 devices to 1.0.0"), "{page}");
+    assert!(page.contains("data-action=\"downgrade\" data-count=\"3\""), "{page}");
     let draft = begin(&browser, "upgrade", "1.0.0").await;
     // By part of a name, all at once.
     browser.post(&format!("{draft}/devices"), &[("go", "named")]).await;
     let chosen = browser.post(&format!("{draft}/devices"), &[("go", "all"), ("q", "s-3")]).await;
-    assert!(text(&browser, &place(&chosen)).await.contains("1 selected"));
+    assert!(text(&browser, &place(&chosen)).await.contains(&selected_count(1)));
     browser.post(&format!("{draft}/configuration"), &[("go", "continue")]).await;
     let page = text(&browser, &format!("{draft}/review")).await;
-    assert!(page.contains("Downgrade 1 device to 1.0.0"), "{page}");
+    assert!(
+        page.contains("data-action=\"downgrade\"") && page.contains("data-reason=\"update\" data-count=\"1\""),
+        "{page}"
+    );
     sent(&api, &browser, &draft).await;
     assert_eq!(versions(&api).await, of("1.1.0", "1.1.0", "1.0.0"));
 }
@@ -114,12 +129,12 @@ async fn offers_an_upgrade_for_devices_on_another_version_and_keeps_the_selectio
     let draft = begin(&browser, "create", "1.1.0").await;
     let page = text(&browser, &format!("{draft}/devices")).await;
     let id = id_of(&api, "press-1").await;
-    assert!(page.contains("Already has 1.0.0") && page.contains(&format!("value=\"move:{id}\"")), "{page}");
+    assert!(page.contains("data-state=\"installed\"") && page.contains(&format!("value=\"move:{id}\"")), "{page}");
     let go = format!("move:{id}");
     let form = [("go", go.as_str()), ("shown", "press-4/press-4"), ("device", "press-4/press-4")];
     let moving = place(&browser.post(&format!("{draft}/devices"), &form).await);
-    assert!(text(&browser, &moving).await.contains("This affects press-1, which currently has version 1.0.0."));
-    assert!(text(&browser, &format!("{draft}/devices")).await.contains("1 selected"));
+    assert!(text(&browser, &moving).await.contains("<p class=\"note\" data-reason=\"affected\">"));
+    assert!(text(&browser, &format!("{draft}/devices")).await.contains(&selected_count(1)));
 }
 
 #[tokio::test]
@@ -133,7 +148,10 @@ async fn selects_all_devices_that_match_a_name_or_state() {
     press(&server, "press-small", &Kind { memory: "512Mi", types: &["compose"], ..Kind::default() }).await;
     let draft = begin(&browser, "create", "1.0.0").await;
     let page = text(&browser, &format!("{draft}/devices?q=press")).await;
-    assert!(page.contains("Select all 2 compatible") && page.contains("of 3 devices that match now"), "{page}");
+    assert!(
+        page.contains("data-action=\"select-all\" data-count=\"2\"") && page.matches("name=\"shown\"").count() == 3,
+        "{page}"
+    );
     assert!(page.contains("value=\"press-small/press-small\""), "{page}");
     let fitting =
         browser.post(&format!("{draft}/devices"), &[("go", "filter"), ("q", "press"), ("compatible", "yes")]).await;
@@ -145,7 +163,7 @@ async fn selects_all_devices_that_match_a_name_or_state() {
     );
     let chosen = browser.post(&format!("{draft}/devices"), &[("go", "all"), ("q", "press")]).await;
     let page = text(&browser, &place(&chosen)).await;
-    assert!(page.contains("2 selected"), "compatible ones: {page}");
+    assert!(page.contains(&selected_count(2)), "compatible ones: {page}");
     let fine = margrave_api::client::DeviceQuery { state: Some("online".to_owned()), ..Default::default() };
     eventually("their last-seen times are written", async || {
         (api.find_devices(&fine, &PageQuery::default()).await.unwrap().items.len() == 4).then_some(())
@@ -153,7 +171,7 @@ async fn selects_all_devices_that_match_a_name_or_state() {
     .await;
     browser.post(&format!("{draft}/devices"), &[("go", "all"), ("state", "online")]).await;
     let page = text(&browser, &format!("{draft}/devices")).await;
-    assert!(page.contains("3 selected"), "each once: {page}");
+    assert!(page.contains(&selected_count(3)), "each once: {page}");
 }
 
 #[tokio::test]
@@ -161,17 +179,24 @@ async fn reconfigures_and_removes_on_selected_devices() {
     let server = TestServer::start().await;
     let (api, browser, _clients) = three(&server).await;
     let page = text(&browser, "/catalog/press-vision?version=1.0.0").await;
-    assert!(page.contains("Reconfigure 3 devices") && page.contains("Remove from 3 devices"), "{page}");
+    assert!(
+        page.contains("data-action=\"reconfigure\" data-count=\"3\"")
+            && page.contains("data-action=\"remove\" data-count=\"3\""),
+        "{page}"
+    );
     let (one, two) = (id_of(&api, "press-1").await, id_of(&api, "press-2").await);
     let draft = begin(&browser, "reconfigure", "1.0.0").await;
     browser.post(&format!("{draft}/devices"), &[("go", "named")]).await;
     let both = [("shown", one.as_str()), ("shown", two.as_str()), ("device", one.as_str()), ("device", two.as_str())];
     browser.post(&format!("{draft}/devices"), &[&[("go", "continue")], both.as_slice()].concat()).await;
     let nothing = browser.post(&format!("{draft}/configuration"), &[("go", "continue")]).await;
-    assert!(nothing.text().await.unwrap().contains("No changes yet"));
+    assert!(nothing.text().await.unwrap().contains("href=\"#configuration\""));
     browser.post(&format!("{draft}/configuration"), &[("go", "continue"), ("p:interval", "90")]).await;
     let page = text(&browser, &format!("{draft}/review")).await;
-    assert!(page.contains("2 devices will be updated.") && page.contains("Reconfigure 2 devices"), "{page}");
+    assert!(
+        page.contains("data-reason=\"update\" data-count=\"2\"") && page.contains("data-action=\"reconfigure\""),
+        "{page}"
+    );
     let rollout = sent(&api, &browser, &draft).await;
     assert_eq!((rollout.kind, rollout.total), (RolloutKind::Reconfigure, 2));
     let values: Vec<_> = all_deployments(&api).await.into_iter().map(|one| (one.device, one.values)).collect();
@@ -182,18 +207,18 @@ async fn reconfigures_and_removes_on_selected_devices() {
 
     // From the page of the rollout: its devices.
     let page = text(&browser, &format!("/rollouts/{}", rollout.id)).await;
-    assert!(page.contains("Reconfigure these") && page.contains("Remove these"), "{page}");
+    assert!(page.contains("data-action=\"reconfigure\"") && page.contains("data-action=\"remove\""), "{page}");
     let form =
         [("kind", "remove"), ("application", packages::ID), ("version", "1.0.0"), ("rollout", rollout.id.as_str())];
     let begun = place(&browser.post("/deploy", &form).await);
     let page = text(&browser, &begun).await;
-    assert!(page.contains("2 selected"), "{page}");
+    assert!(page.contains(&selected_count(2)), "{page}");
     let draft = begun.rsplit_once('/').unwrap().0.to_owned();
     let only = [("go", "continue"), ("shown", one.as_str()), ("shown", two.as_str()), ("device", two.as_str())];
     assert_eq!(place(&browser.post(&format!("{draft}/devices"), &only).await), format!("{draft}/review"));
     let page = text(&browser, &format!("{draft}/review")).await;
     assert!(
-        page.contains("The application will be removed from 1 device.") && page.contains("Remove from 1 device"),
+        page.contains("data-reason=\"remove\" data-count=\"1\"") && page.contains("data-action=\"remove\""),
         "{page}"
     );
     let rollout = sent(&api, &browser, &draft).await;
@@ -215,9 +240,12 @@ async fn retries_failed_deployments_of_a_rollout_together() {
     }
     let first = all[0].rollout.clone();
     let page = text(&browser, &format!("/rollouts/{first}")).await;
-    assert!(page.contains("Retry failed (2)"), "{page}");
+    assert!(page.contains("data-action=\"retry\" data-count=\"2\""), "{page}");
     let page = text(&browser, &format!("/rollouts/{first}?ask=again")).await;
-    assert!(page.contains("Retry Press vision on 2 devices?") && page.contains("Affects 2 devices."), "{page}");
+    assert!(
+        page.contains("data-action=\"retry\"") && page.contains("data-reason=\"affected\" data-count=\"2\""),
+        "{page}"
+    );
     let form = [("key", "k"), ("action", "again"), ("comment", "the disk is free again")];
     let told = place(&browser.post(&format!("/rollouts/{first}"), &form).await);
     let again = place(&browser.post(&format!("/rollouts/{first}"), &form).await);
@@ -230,7 +258,7 @@ async fn retries_failed_deployments_of_a_rollout_together() {
         assert_eq!((one.revision, one.state), expected, "{}", one.device);
     }
     let page = text(&browser, &format!("/rollouts/{first}")).await;
-    assert!(!page.contains("Retry failed"), "nothing is left to retry: {page}");
+    assert!(!page.contains("data-action=\"retry\""), "nothing is left to retry: {page}");
     let body = RetryRollout::default();
     assert_eq!(refused(api.retry_rollout(&first, &body).await).0, "unchanged");
     assert_eq!(refused(api.retry_rollout("nothing", &body).await).0, "not-found");

@@ -41,11 +41,9 @@ async fn marks_simulated_devices_everywhere_and_real_ones_nowhere() {
         }
         let device_page = page(&browser, &format!("/devices/{name}/{name}")).await;
         let deployment_page = page(&browser, &format!("/deployments/{}", deployment.id)).await;
-        for (page, sentence) in [
-            (&device_page, "Nothing is really installed on this device: its agent runs with the simulated runtime."),
-            (&deployment_page, "Nothing is really installed: the agent of"),
-        ] {
-            assert_eq!(page.contains(sentence) && page.contains("<code>[compose]</code>"), simulated, "{page}");
+        for page in [&device_page, &deployment_page] {
+            let note = "<div class=\"note tone-mute\" data-reason=\"simulated\">";
+            assert_eq!(page.contains(note) && page.contains("<code>[compose]</code>"), simulated, "{page}");
             assert_eq!(page.matches(MARK).count(), usize::from(simulated), "{page}");
         }
         marked.push((name, simulated));
@@ -177,13 +175,16 @@ async fn a_device_without_a_runtime_is_incompatible_and_every_view_says_why() {
     assert!(explained.observed.iter().any(|fact| fact.code == "no-runtime" && fact.sentence == why), "{explained:?}");
 
     let shown = page(&browser, "/devices/press/press").await;
-    assert!(shown.contains("This device cannot run applications: its agent has no runtime enabled"), "{shown}");
+    assert!(
+        shown.contains("data-reason=\"no-runtime\"") && shown.contains("data-reason=\"hosts-no-workloads\""),
+        "{shown}"
+    );
     assert!(!shown.contains("It is a gateway") && !shown.contains("Deploy to this device"), "{shown}");
     let list = page(&browser, "/devices").await;
-    assert!(list.contains("no runtime enabled") && !list.contains("gateway only"), "{list}");
+    assert!(list.contains("data-reason=\"no-runtime\"") && !list.contains("data-reason=\"gateway\""), "{list}");
 
     Kind::default().report(&client, "press").await;
     let device = api.device("press", "press").await.unwrap();
     assert!(!device.no_runtime && device.hosts_workloads);
-    assert!(!page(&browser, "/devices/press/press").await.contains("no runtime enabled"));
+    assert!(!page(&browser, "/devices/press/press").await.contains("data-reason=\"no-runtime\""));
 }

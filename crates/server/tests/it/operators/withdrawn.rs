@@ -29,10 +29,10 @@ async fn withdrawing_a_deployment_removes_it_on_offline_devices() {
     all_but_one_go_offline(&server, &api, &clients).await;
     let first = all_deployments(&api).await[0].rollout.clone();
     let page = text(&browser, &format!("/rollouts/{first}")).await;
-    assert!(page.contains("Withdraw on 2 offline devices"), "{page}");
+    assert!(page.contains("data-action=\"withdraw\" data-count=\"2\""), "{page}");
     let page = text(&browser, &format!("/rollouts/{first}?ask=withdraw")).await;
     assert!(
-        page.contains("Withdraw Press vision 1.0.0 on 2 offline devices?") && page.contains("Affects 2 devices."),
+        page.contains("data-action=\"withdraw\"") && page.contains("data-reason=\"affected\" data-count=\"2\""),
         "{page}"
     );
     let form = [("key", "k"), ("action", "withdraw"), ("comment", "the line is being rebuilt")];

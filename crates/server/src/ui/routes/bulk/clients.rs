@@ -35,7 +35,10 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
         bulk::ids(asked.all("client"))?
     };
     if ids.is_empty() {
-        return Ok(go(&back, Some("Nothing selected. Select device identities, or all matching.")));
+        return Ok(go(
+            &back,
+            Some(("nothing-selected", "Nothing selected. Select device identities, or all matching.")),
+        ));
     }
     let question = question(&visit, &ids, wanted(&asked.text("do")), sentences).await?;
     let question = Confirmation { action: HERE, fields: [fields, question.fields].concat(), back, ..question };
@@ -79,6 +82,7 @@ pub(super) async fn question(
     Ok(Confirmation {
         title: if changing == 0 { "Nothing to change".to_owned() } else { format!("{deed} {counted}?") },
         text,
+        devices: standing.devices,
         touches: match standing.devices {
             0 => "No device is affected.".to_owned(),
             devices => format!("Affects {}.", words::count(devices, "device")),
@@ -115,7 +119,11 @@ fn current_states(standing: &ClientImpact, accept: bool) -> String {
 }
 
 /// Applies the action, and returns the notice for it.
-pub(super) async fn admit(posted: &Posted, ids: &[ClientId], wanted: ClientState) -> AppResult<(Outcome, String)> {
+pub(super) async fn admit(
+    posted: &Posted,
+    ids: &[ClientId],
+    wanted: ClientState,
+) -> AppResult<(Outcome, (&'static str, String))> {
     let body = UpdateClient { state: wanted, comment: posted.comment() };
     let outcome = bulk::admit(posted.state(), posted.caller(), ids, &body).await?;
     let said = result_notice(
@@ -124,7 +132,8 @@ pub(super) async fn admit(posted: &Posted, ids: &[ClientId], wanted: ClientState
         "device identity",
         if wanted == ClientState::Accepted { " approved" } else { " decommissioned" },
     );
-    Ok((outcome, said))
+    let code = if wanted == ClientState::Accepted { "approved" } else { "decommissioned" };
+    Ok((outcome, (code, said)))
 }
 
 pub(in crate::ui) async fn act(posted: Posted) -> PageResult {

@@ -50,7 +50,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
     let back = filter.link("/devices", "", "");
     let selection = selection(&visit, &asked, &filter).await?;
     if selection.keys.is_empty() {
-        return Ok(go(&back, Some("Nothing selected. Select devices, or all matching.")));
+        return Ok(go(&back, Some(("nothing-selected", "Nothing selected. Select devices, or all matching."))));
     }
     let mut fields = kept(&filter, &selection.next);
     let text =
@@ -90,6 +90,7 @@ fn labeled(
     Confirmation {
         title: format!("Label {devices}"),
         text,
+        devices: keys.len() as u64,
         touches: format!("Affects {devices}."),
         action: HERE,
         fields,
@@ -135,7 +136,8 @@ pub(in crate::ui) async fn act(posted: Posted) -> PageResult {
             let members: [(&str, &str); 4] =
                 [("do", "label"), ("name", &typed.name), ("value", &typed.value), ("gone", gone)];
             let said = result_notice(&outcome, &what, "device", "");
-            done(&posted, Section::Devices, outcome, said, again(&members), back).await
+            let code = if typed.gone { "label-removed" } else { "label-set" };
+            done(&posted, Section::Devices, outcome, (code, said), again(&members), back).await
         }
         Err(AppError::Refused { code: Code::Invalid, errors, .. }) => {
             let place = |message: &str| if message.starts_with("a value") { "label-value" } else { "label-name" };

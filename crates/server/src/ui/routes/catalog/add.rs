@@ -46,6 +46,8 @@ struct AddPage {
 pages!(AddPage);
 
 struct Wrong {
+    /// For `data-reason`.
+    code: &'static str,
     title: String,
     /// What was entered is invalid, as opposed to a package or a registry that cannot be used.
     invalid: bool,
@@ -97,7 +99,7 @@ impl Wrong {
             Code::BrokenPackage => "Package validation failed",
             _ => code.title(),
         };
-        Self { title: title.to_owned(), invalid: code == Code::Invalid, detail, errors, way: None }
+        Self { code: code.as_str(), title: title.to_owned(), invalid: code == Code::Invalid, detail, errors, way: None }
     }
 
     fn too_large() -> Self {
@@ -286,7 +288,7 @@ fn added(imported: &Imported) -> Response {
     let used = imported.registry.as_ref().and_then(RegistryUse::sentence);
     let said = used.map_or_else(|| said.clone(), |used| format!("{said} {used}"));
     let query = link(&format!("/catalog/{}", application.id), &[("version", &application.version)]);
-    go(&query, Some(&said))
+    go(&query, Some((if imported.added { "application-added" } else { "already-added" }, &said)))
 }
 
 async fn again(visit: &Visit, error: AppError, source: &str) -> PageResult {

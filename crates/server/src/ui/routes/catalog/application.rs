@@ -183,15 +183,15 @@ pub(in crate::ui) async fn act(Path(id): Path<String>, posted: Posted) -> PageRe
     if posted.form.text("action") == "ask" {
         let asked = applications::ask_for_components(posted.state(), &id, &version).await?;
         let said = match asked.components_checked.filter(|asked| asked.missing + asked.unknown > 0) {
-            Some(_) => "Checked the registries: not all components were found.",
-            None => "Checked the registries: all components were found.",
+            Some(_) => ("components-missing", "Checked the registries: not all components were found."),
+            None => ("components-found", "Checked the registries: all components were found."),
         };
         return Ok(go(&link(&format!("/catalog/{id}"), &[("version", &version)]), Some(said)));
     }
     applications::delete_version(posted.state(), posted.caller(), &id, &version, posted.comment()).await?;
     let said = format!("Version {version} was removed from the catalog.");
     let left = applications::versions(posted.state(), &id).await.is_ok();
-    Ok(go(&if left { format!("/catalog/{id}") } else { "/catalog".to_owned() }, Some(&said)))
+    Ok(go(&if left { format!("/catalog/{id}") } else { "/catalog".to_owned() }, Some(("version-removed", &said))))
 }
 
 /// An icon from a package, served as an image only.

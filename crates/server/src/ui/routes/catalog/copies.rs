@@ -61,5 +61,8 @@ pub(in crate::ui) async fn show(visit: Visit, Path(id): Path<String>) -> PageRes
 
 pub(in crate::ui) async fn cancel(Path(id): Path<String>, posted: Posted) -> PageResult {
     copies::cancel(posted.state(), posted.caller(), &id, posted.comment()).await?;
-    Ok(go(&format!("/catalog/copies/{id}"), Some("The copy was cancelled. Artifacts that were copied are kept.")))
+    Ok(go(
+        &format!("/catalog/copies/{id}"),
+        Some(("copy-cancelled", "The copy was cancelled. Artifacts that were copied are kept.")),
+    ))
 }

@@ -133,5 +133,5 @@ pub(in crate::ui) async fn abandon(Path(id): Path<String>, posted: Posted) -> Pa
     drafts::drop(posted.state(), posted.caller(), kept.id).await?;
     let to = posted.form.text("to");
     let to = if is_list(to) { to.to_owned() } else { format!("/catalog/{}", kept.draft.application) };
-    Ok(go(&to, Some("Draft discarded. Nothing was deployed.")))
+    Ok(go(&to, Some(("draft-discarded", "Draft discarded. Nothing was deployed."))))
 }

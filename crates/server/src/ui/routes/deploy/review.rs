@@ -210,7 +210,10 @@ pub(in crate::ui) async fn deploy(Path(id): Path<String>, posted: Posted) -> Pag
                 [only] => Ok(go(&format!("/rollouts/{}", only.id), None)),
                 _ => Ok(go(
                     "/rollouts",
-                    Some(&format!("{} rollouts created, one for each configuration.", rollouts.len())),
+                    Some((
+                        "rollouts-created",
+                        &format!("{} rollouts created, one for each configuration.", rollouts.len()),
+                    )),
                 )),
             }
         }

@@ -210,7 +210,7 @@ pub(in crate::ui) async fn act(Path(id): Path<String>, posted: Posted) -> PageRe
     let state = posted.state();
     if posted.form.text("action") == "retry" {
         deployments::retry(state, posted.caller(), &id, posted.comment()).await?;
-        return Ok(go(&format!("/deployments/{id}"), Some("Retry requested.")));
+        return Ok(go(&format!("/deployments/{id}"), Some(("retry-requested", "Retry requested."))));
     }
     let request = match posted.form.text("action") {
         // The device must receive the removal policy before the removal, so this is a rollout of its own.

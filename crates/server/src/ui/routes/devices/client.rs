@@ -130,23 +130,24 @@ pub(in crate::ui) async fn act(Path(id): Path<String>, posted: Posted) -> PageRe
     };
     let state = posted.state();
     let body = UpdateClient { state: wanted, comment: posted.comment() };
-    let said = match clients::update(state, posted.caller(), &id, body, posted.form.number("revision")).await {
-        Ok(_) => format!("Device identity {id} {done}."),
+    let (code, said) = match clients::update(state, posted.caller(), &id, body, posted.form.number("revision")).await {
+        Ok(_) => (done, format!("Device identity {id} {done}.")),
         Err(AppError::Refused { code: Code::Conflict, .. }) => {
             let now = clients::get(state, &id).await?.state;
             if now == wanted {
                 let done = if now == ClientState::Accepted { "approved" } else { "decommissioned" };
-                format!("Another operator {done} {id} in the meantime. Nothing was changed now.")
+                ("unchanged", format!("Another operator {done} {id} in the meantime. Nothing was changed now."))
             } else {
                 let now = if now == ClientState::Accepted { "approved" } else { "decommissioned" };
-                format!(
+                let said = format!(
                     "Device identity {id} was not {done}: another operator {now} it in the meantime. Repeat the action if it is still needed."
-                )
+                );
+                ("conflict", said)
             }
         }
         Err(error) => return Err(error.into()),
     };
     // Without a device of the same name, the list of clients shows the client.
     let here = fleet::get(state, &id, &id).await.is_ok();
-    Ok(go(&if here { device_link(&id, &id) } else { CLIENTS.to_owned() }, Some(&said)))
+    Ok(go(&if here { device_link(&id, &id) } else { CLIENTS.to_owned() }, Some((code, &said))))
 }

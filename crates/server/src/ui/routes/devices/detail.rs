@@ -63,6 +63,8 @@ pages!(DetailPage);
 
 /// Why labels were not saved.
 pub(super) struct FormErrors {
+    /// For `data-reason`.
+    pub(super) code: &'static str,
     pub(super) title: String,
     /// Element id, and what is wrong.
     pub(super) errors: Vec<(&'static str, String)>,

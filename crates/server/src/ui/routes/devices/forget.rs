@@ -87,5 +87,5 @@ pub(super) async fn act(client: &str, device: &str, posted: Posted) -> PageResul
         0 => format!("Record of {device} deleted."),
         number => format!("Records of {device} and {} behind it deleted.", words::count(number, "device")),
     };
-    Ok(go("/devices", Some(&said)))
+    Ok(go("/devices", Some(("record-deleted", &said))))
 }

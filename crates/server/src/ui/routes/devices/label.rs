@@ -28,7 +28,11 @@ pub(super) async fn act(client: &str, device: &str, posted: Posted) -> PageResul
     let (name, value) = (form.text("name").to_owned(), form.text("value").to_owned());
     if name.is_empty() && !value.is_empty() {
         let error = format!("The value `{value}` has no name: enter a name, such as `line`, or leave both empty.");
-        let wrong = FormErrors { title: "The labels were not changed.".to_owned(), errors: vec![(NAME, error)] };
+        let wrong = FormErrors {
+            code: Code::Invalid.as_str(),
+            title: "The labels were not changed.".to_owned(),
+            errors: vec![(NAME, error)],
+        };
         return again(client, device, &posted, StatusCode::UNPROCESSABLE_ENTITY, wrong).await;
     }
     if !name.is_empty() {
@@ -36,20 +40,21 @@ pub(super) async fn act(client: &str, device: &str, posted: Posted) -> PageResul
     }
     let link = device_link(client, device);
     if labels.is_empty() {
-        return Ok(go(&link, Some("Nothing was changed.")));
+        return Ok(go(&link, Some(("unchanged", "Nothing was changed."))));
     }
     let places: Vec<String> = kept.keys().cloned().collect();
     let body = UpdateDevice { labels, comment: posted.comment() };
     match devices::update(posted.state(), posted.caller(), client, device, body, form.number("revision")).await {
-        Ok(_) => Ok(go(&link, Some("Labels saved."))),
+        Ok(_) => Ok(go(&link, Some(("labels-saved", "Labels saved.")))),
         Err(AppError::Refused { code: Code::Conflict, .. }) => {
             let title = "Another operator changed these labels in the meantime. Compare with the current values, then save again.";
-            let wrong = FormErrors { title: title.to_owned(), errors: Vec::new() };
+            let wrong = FormErrors { code: Code::Conflict.as_str(), title: title.to_owned(), errors: Vec::new() };
             again(client, device, &posted, StatusCode::CONFLICT, wrong).await
         }
         Err(AppError::Refused { code: Code::Invalid, errors, .. }) => {
             let errors = errors.into_iter().map(|error| field_error(&error, &name, &places)).collect();
-            let wrong = FormErrors { title: "The labels were not changed.".to_owned(), errors };
+            let wrong =
+                FormErrors { code: Code::Invalid.as_str(), title: "The labels were not changed.".to_owned(), errors };
             again(client, device, &posted, StatusCode::UNPROCESSABLE_ENTITY, wrong).await
         }
         Err(error) => Err(error.into()),

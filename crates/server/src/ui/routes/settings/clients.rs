@@ -116,7 +116,7 @@ pub(in crate::ui) async fn act(posted: Posted) -> PageResult {
     let body =
         CreateClient { id: id.clone(), state: Some(ClientState::Accepted), note: None, comment: posted.comment() };
     let wrong = match posted.once(clients::create(posted.state(), posted.caller(), body)).await {
-        Ok(_) => return Ok(go("/settings/identities", Some(&format!("Device identity {id} approved.")))),
+        Ok(_) => return Ok(go("/settings/identities", Some(("approved", &format!("Device identity {id} approved."))))),
         Err(AppError::Refused { errors, detail, .. }) => match clients::get(posted.state(), &id).await {
             Ok(known) if known.state == ClientState::Decommissioned => {
                 format!("Device identity `{id}` is decommissioned. To approve it again, find it in the list above.")

@@ -75,6 +75,6 @@ pub(in crate::ui) async fn act(posted: Posted) -> PageResult {
     let gone = clients::revoke_enrollment_tokens(posted.state(), posted.caller(), &client, posted.comment()).await?;
     Ok(go(
         "/settings/enrollment-tokens",
-        Some(&format!("{} for {client} revoked.", words::count(gone, "enrollment token"))),
+        Some(("revoked", &format!("{} for {client} revoked.", words::count(gone, "enrollment token")))),
     ))
 }

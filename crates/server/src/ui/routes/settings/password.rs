@@ -66,7 +66,7 @@ pub(in crate::ui) async fn act(State(state): State<ServerState>, request: Reques
                 1 => "Your other session was ended.".to_owned(),
                 ended => format!("Your {} were ended.", words::count(ended, "other session")),
             };
-            Ok(go("/settings/password", Some(&format!("Password changed. {others}"))))
+            Ok(go("/settings/password", Some(("password-changed", &format!("Password changed. {others}")))))
         }
         Ok(Attempt::Wrong) => again(&posted.visit, "old", "The current password is wrong.".to_owned(), None).await,
         Ok(Attempt::Later(wait)) => {

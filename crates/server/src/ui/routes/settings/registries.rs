@@ -187,21 +187,27 @@ async fn ask_to_remove(visit: &Visit, host: &str) -> PageResult {
 /// Checks or removes an external registry, or runs garbage collection on the embedded one.
 pub(in crate::ui) async fn act(posted: Posted) -> PageResult {
     let (state, caller, host) = (posted.state(), posted.caller(), posted.form.text("host"));
-    let said = match posted.form.text("action") {
+    let (code, said) = match posted.form.text("action") {
         "check" => {
             let check = registries::check(state, caller, host, posted.comment()).await?;
-            checked(host, check.outcome)
+            (reached(check.outcome), checked(host, check.outcome))
         }
         "remove" => {
             registries::delete(state, caller, host, posted.comment(), posted.form.number("revision")).await?;
-            format!("Registry {host} removed.")
+            ("registry-removed", format!("Registry {host} removed."))
         }
         _ => {
             let gone = registry::collect(state).await?;
-            format!("Deleted {}, freed {}.", words::count(gone.blobs, "blob"), words::bytes(gone.bytes))
+            let said = format!("Deleted {}, freed {}.", words::count(gone.blobs, "blob"), words::bytes(gone.bytes));
+            ("garbage-collected", said)
         }
     };
-    Ok(go(HERE, Some(&said)))
+    Ok(go(HERE, Some((code, &said))))
+}
+
+/// The result of a check, for `data-reason`.
+fn reached(outcome: CheckOutcome) -> &'static str {
+    if outcome.is_good() { "reachable" } else { "unusable" }
 }
 
 fn checked(host: &str, outcome: CheckOutcome) -> String {

@@ -82,7 +82,7 @@ async fn ask_to_end(visit: &Visit, sessions: Vec<Session>, id: &str) -> PageResu
 
 pub(in crate::ui) async fn act(posted: Posted) -> PageResult {
     sessions::end(posted.state(), posted.caller(), posted.form.text("id"), posted.comment()).await?;
-    Ok(go("/settings/sessions", Some("Session ended.")))
+    Ok(go("/settings/sessions", Some(("session-ended", "Session ended."))))
 }
 
 /// `Firefox on Windows`, from the user agent string. Unknown programs are named by its first word.

@@ -102,7 +102,7 @@ pub(in crate::ui) async fn act(posted: Posted) -> PageResult {
     let form = &posted.form;
     if form.text("action") == "revoke" {
         access::revoke_token(posted.state(), posted.caller(), form.text("id"), posted.comment()).await?;
-        return Ok(go("/settings/tokens", Some("Token revoked.")));
+        return Ok(go("/settings/tokens", Some(("revoked", "Token revoked."))));
     }
     let (name, days) = (form.text("name").to_owned(), form.text("days").to_owned());
     let valid_for_seconds = match days.as_str() {

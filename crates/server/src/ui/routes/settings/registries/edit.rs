@@ -1,6 +1,6 @@
 //! Adding and editing an external registry.
 
-use super::{HERE, checked};
+use super::{HERE, checked, reached};
 use crate::app::error::{AppError, Code};
 use crate::app::registries;
 use crate::ui::form::Posted;
@@ -57,6 +57,8 @@ impl Typed {
 
 /// Why it was not saved.
 struct FormErrors {
+    /// For `data-reason`.
+    code: &'static str,
     title: String,
     /// Field and message.
     errors: Vec<(String, String)>,
@@ -116,7 +118,7 @@ fn body(posted: &Posted) -> PutRegistry {
 /// Checks the registry immediately after saving.
 async fn tell(posted: &Posted, host: &str, done: &str) -> PageResult {
     let check = registries::check(posted.state(), &posted.caller().again(), host, posted.comment()).await?;
-    Ok(go(HERE, Some(&format!("Registry {host} {done}. {}", checked(host, check.outcome)))))
+    Ok(go(HERE, Some((reached(check.outcome), &format!("Registry {host} {done}. {}", checked(host, check.outcome))))))
 }
 
 /// The form again, with what is wrong.
@@ -140,7 +142,8 @@ async fn again(posted: Posted, registry: Option<SavedRegistry>, error: AppError)
     };
     let shell = posted.visit.shell(Section::Settings, "Registry not saved").await?;
     let errors = errors.into_iter().map(|error| (error.field, words::capital(&error.message))).collect();
-    let page = EditPage { shell, registry, typed, wrong: Some(FormErrors { title, errors, differs }) };
+    let page =
+        EditPage { shell, registry, typed, wrong: Some(FormErrors { code: code.as_str(), title, errors, differs }) };
     let status = if code == Code::Conflict { StatusCode::CONFLICT } else { StatusCode::UNPROCESSABLE_ENTITY };
     posted.visit.show_with(status, &page)
 }
