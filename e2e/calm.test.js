@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { Server, end, launch, open, root, signIn, until, wellMade } from "./support/margrave.js";
+import { Server, byReason, byState, end, launch, open, root, signIn, until, wellMade } from "./support/margrave.js";
 
 /** Cumulative layout shift: 0.1 is considered good when a page loads; live updates should stay below that. */
 const SHIFT_MAX = 0.05;
@@ -62,7 +62,7 @@ test("the page of a rollout does not jump while devices update, on desktop and p
     await page.getByRole("group", { name: "Its deployments by state" }).waitFor();
     const status = page.getByRole("status").filter({ hasText: /still updating|Completed/ });
     await status.filter({ hasText: "Completed on all devices." }).waitFor({ timeout: 60_000 });
-    await page.getByRole("table").getByText("Up to date", { exact: true }).nth(3).waitFor();
+    await byState(page.getByRole("table"), "up-to-date").nth(3).waitFor();
     await calm(`the rollout on ${prefix}`);
     await wellMade(page, `a completed rollout, ${prefix}`);
   }
@@ -85,17 +85,17 @@ test("a failed device stays in place on the overview while it retries", async ()
     new MutationObserver(() => { if (!looks()) globalThis.vanished += 1; }).observe(document.body, { childList: true, subtree: true, characterData: true });
   });
   // Each attempt takes long enough to be visible.
-  await page.getByText("retrying now").waitFor({ timeout: 60_000 });
+  await byReason(page, "retrying").waitFor({ timeout: 60_000 });
   const before = await attempts();
   await until("it has retried several times", async () => (await attempts()) >= before + 2, 90);
   assert.equal(await page.evaluate(() => globalThis.vanished), 0, "it never disappeared");
   await calm("the overview");
   await wellMade(page, "an overview with a device that retries");
   await go(`/deployments/${id}`);
-  await page.getByRole("status").filter({ hasText: "Failed" }).waitFor();
+  await byState(page, "failed", "[role=status] ").waitFor();
   await page.getByText("image not found").first().waitFor();
   device.behave("");
-  await page.getByRole("status").filter({ hasText: "Up to date" }).waitFor({ timeout: 60_000 });
+  await byState(page, "up-to-date", "[role=status] ").waitFor({ timeout: 60_000 });
   await go("/");
   await page.getByRole("heading", { name: "Overview", level: 1 }).waitFor();
   await link.waitFor({ state: "detached" });
@@ -110,11 +110,11 @@ test("without JavaScript the page of a rollout reloads, and a device shows when 
   await signIn(plain, server);
   await until("the device is offline", async () => (await server.api(`rollouts/${id}`)).deployments["device-offline"] === 1);
   await go(`/rollouts/${id}`, plain);
-  await plain.getByText("1 device is offline and will update when it reconnects.").waitFor();
-  await plain.getByText("Offline devices update when they reconnect.").waitFor();
+  await byState(plain, "device-offline", ".legend ").waitFor();
+  await plain.locator("a[href*='state=device-offline']").first().waitFor();
   await until("the offline event is recorded", async () => (await server.api("events?kind=client.offline&client=press-01")).items.length > 0, 60);
   process.kill("SIGCONT");
-  await plain.getByText("Completed on all devices.").waitFor({ timeout: 60_000 });
+  await byState(plain, "completed", "[role=status]").waitFor({ timeout: 60_000 });
   await plain.context().close();
 
   await go("/devices/press-01/press-01");
@@ -132,14 +132,14 @@ test("a rollout is withdrawn on an offline device, and the device never gets it"
   await go(`/rollouts/${id}`);
   await page.getByRole("link", { name: "Withdraw on 1 offline device" }).click();
   const dialog = page.getByRole("dialog", { name: "Withdraw Line Monitor 1.0.0 on 1 offline device?" });
-  await dialog.getByText("Affects 1 device.").waitFor();
+  await byReason(dialog, "affected", 1).waitFor();
   await wellMade(page, "withdrawing");
   await dialog.getByLabel("Comment (recorded in the audit log)").fill("the line is being rebuilt");
   await dialog.getByRole("button", { name: "Withdraw on 1 offline device" }).click();
   await page.waitForURL((address) => /\/rollouts\/./.test(address.pathname) && !address.pathname.endsWith(id));
   await page.getByText("the line is being rebuilt").waitFor();
   process.kill("SIGCONT");
-  await page.getByRole("status").filter({ hasText: "Completed on all devices." }).waitFor({ timeout: 60_000 });
+  await byState(page, "completed", "[role=status]").waitFor({ timeout: 60_000 });
   assert.deepEqual((await server.api("deployments?client=press-02")).items, []);
   await go("/devices/press-02/press-02");
   await page.getByRole("heading", { name: "press-02", level: 1 }).waitFor();

@@ -5,7 +5,7 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { Server, fitsPhone, launch, onlyExpected, open, signIn, wellMade } from "./support/margrave.js";
+import { Server, byState, fitsPhone, launch, onlyExpected, open, signIn, wellMade } from "./support/margrave.js";
 
 const origin = new Server();
 const server = new Server();
@@ -91,7 +91,7 @@ test("an application is copied with its components and images, with progress per
   await page.getByRole("status").filter({ hasText: "Done" }).waitFor({ timeout: 30_000 });
   const rows = page.getByRole("table", { name: "Artifacts" }).getByRole("row");
   for (const name of ["apps/press:1.0.0", "compose/press", "images/web:1.0"]) {
-    await rows.filter({ hasText: name }).getByText("Copied", { exact: true }).waitFor();
+    await byState(rows.filter({ hasText: name }), "copied").waitFor();
   }
   await wellMade(page, "a copy");
   await fitsPhone(page, "a copy");
@@ -105,15 +105,15 @@ test("an application is copied with its components and images, with progress per
 test("existing artifacts are not copied again", async () => {
   await ask(`${host}/apps/press:1.0.0`);
   await page.getByRole("status").filter({ hasText: "Done" }).waitFor({ timeout: 30_000 });
-  assert.equal(await page.getByRole("table").getByText("Already present", { exact: true }).count(), 3);
+  assert.equal(await byState(page.getByRole("table"), "present").count(), 3);
 });
 
 test("a wrong password and a missing package are reported with the cause", async () => {
   await ask(`${host}/apps/press:1.0.0`, "wrong");
-  await page.getByText("Failed", { exact: true }).first().waitFor({ timeout: 30_000 });
+  await byState(page, "failed").first().waitFor({ timeout: 30_000 });
   await wellMade(page, "a copy that failed");
   await ask(`${host}/apps/nothing:1.0.0`);
-  await page.getByText("Failed", { exact: true }).first().waitFor({ timeout: 30_000 });
+  await byState(page, "failed").first().waitFor({ timeout: 30_000 });
   assert.equal((await server.api("applications")).items.length, 1);
 });
 

@@ -1,7 +1,7 @@
 // Rarely used pages in both themes and at narrow widths; Enter in fields; Back after signing out.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { Server, begin, end, onlyExpected, open, signIn, until, wellMade } from "./support/margrave.js";
+import { Server, begin, byReason, end, onlyExpected, open, signIn, until, wellMade } from "./support/margrave.js";
 import { answerAlone, choose, drop, filtered, hasAlone, question, shown, tick } from "./support/wizard.js";
 
 const WIDTHS = [1280, 375, 320];
@@ -137,7 +137,7 @@ test("every wizard step fits the narrowest window", async () => {
   await look("wrong answers");
   await page.getByLabel("Line name").fill("Narrow");
   await page.getByRole("button", { name: "Review" }).click();
-  await page.getByText("2 devices will be updated.").waitFor();
+  await byReason(page, "update", 2).waitFor();
   await look("review");
   await drop(page);
   await page.setViewportSize({ width: 1280, height: 900 });
@@ -152,7 +152,7 @@ async function enter(on, field, to) {
   const id = draft(on);
   await field.press("Enter");
   await until(`Enter leads to ${to}`, () => step(on) === to, 10).catch((error) => assert.fail(`${error.message}, but to ${on.url()}`));
-  assert.deepEqual([draft(on), await on.getByText("Draft discarded").count()], [id, 0]);
+  assert.deepEqual([draft(on), await byReason(on, "draft-discarded").count()], [id, 0]);
 }
 
 for (const javaScriptEnabled of [true, false]) {
@@ -232,7 +232,7 @@ test("Enter in the comment of a confirmation confirms, and Cancel does nothing",
   await page.getByRole("link", { name: "Delete" }).click();
   await page.getByRole("dialog").getByLabel("Comment (recorded in the audit log)").fill("served its time");
   await page.getByRole("dialog").getByLabel("Comment (recorded in the audit log)").press("Enter");
-  await page.getByText("Group short-lived deleted.").waitFor();
+  await byReason(page, "group-deleted").waitFor();
   assert.ok((await server.api("audit?limit=10")).items.some((record) => record.comment === "served its time"));
 });
 

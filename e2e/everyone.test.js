@@ -1,14 +1,14 @@
 // Accessibility: without script, without a mouse, on a phone. Every page, and a complete deployment.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { Server, begin, end, fitsPhone, onlyExpected, open, signIn, tabTo, until, wellMade } from "./support/margrave.js";
+import { Server, begin, byReason, byState, end, fitsPhone, onlyExpected, open, signIn, tabTo, until, wellMade } from "./support/margrave.js";
 
 const server = new Server();
 let browser;
 let page;
 let plain;
 const go = (path, on = page) => on.goto(server.origin + path);
-const rowsThatFit = (on) => on.getByRole("row").filter({ has: on.getByRole("rowheader") }).filter({ hasText: /Compatible/ }).filter({ hasNotText: "already" });
+const rowsThatFit = (on) => on.getByRole("row").filter({ has: on.getByRole("rowheader") }).filter({ has: on.locator('[data-state="compatible"]') });
 
 before(async () => {
   ({ browser, page } = await begin(server));
@@ -75,14 +75,14 @@ test("without script the wizard works, including an invalid value", async () => 
   await plain.getByText("Policies", { exact: true }).click();
   await plain.getByLabel("On failure").selectOption("Stop");
   await plain.getByRole("button", { name: "Review" }).click();
-  await plain.getByText("1 device will be updated.").waitFor();
+  await byReason(plain, "update", 1).waitFor();
   await plain.getByRole("definition").filter({ hasText: "Stop" }).waitFor();
   await plain.getByLabel("Comment (recorded in the audit log)").fill("no script here");
   await plain.getByRole("button", { name: "Deploy to 1 device" }).click();
   await plain.getByRole("heading", { name: /^Deploy Line Monitor 1.0.0 to [a-z]/ }).waitFor();
   await until("the device has it", async () => {
     await plain.reload();
-    return (await plain.getByRole("status").filter({ hasText: "Completed on all devices." }).count()) > 0;
+    return (await byState(plain, "completed", "[role=status]").count()) > 0;
   }, 60);
   // Remove it again: without script the confirmation is a page.
   await plain.getByRole("rowheader").getByRole("link").click();
@@ -98,7 +98,7 @@ test("without script labels are set and an enrollment token is created", async (
   await plain.getByLabel("New label").fill("hall");
   await plain.getByLabel("Value", { exact: true }).fill("9");
   await plain.getByRole("button", { name: "Save labels" }).click();
-  await plain.getByText("Labels saved.").waitFor();
+  await byReason(plain, "labels-saved").waitFor();
   await go("/devices/add", plain);
   await plain.getByLabel("Device name").fill("press-98");
   await plain.getByRole("button", { name: "Create enrollment token" }).click();
@@ -124,12 +124,12 @@ test("with the keyboard alone an application is deployed", async () => {
   await tabTo(page, page.getByLabel("On removal"));
   await page.keyboard.type("Delete");
   await press(page.getByRole("button", { name: "Review" }));
-  await page.getByText("1 device will be updated.").waitFor();
+  await byReason(page, "update", 1).waitFor();
   await page.getByRole("definition").filter({ hasText: "Delete data" }).waitFor();
   await tabTo(page, page.getByLabel("Comment (recorded in the audit log)"));
   await page.keyboard.type("no mouse");
   await press(page.getByRole("button", { name: "Deploy to 1 device" }));
-  await page.getByRole("status").filter({ hasText: "Completed on all devices." }).waitFor({ timeout: 60_000 });
+  await byState(page, "completed", "[role=status]").waitFor({ timeout: 60_000 });
   // Open and close a dialog.
   await press(page.getByRole("rowheader").getByRole("link"));
   await press(page.getByRole("link", { name: "Remove", exact: true }));
@@ -156,7 +156,7 @@ test("on a phone every wizard step fits", async () => {
   await page.getByLabel("Drift").selectOption("Report only");
   await wellMade(page, "policies on a phone");
   await page.getByRole("button", { name: "Review" }).click();
-  await page.getByText("1 device will be updated.").waitFor();
+  await byReason(page, "update", 1).waitFor();
   await wellMade(page, "review on a phone");
   await page.getByRole("button", { name: "Discard draft" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Discard draft" }).click();

@@ -2,7 +2,7 @@
 // label and the hooks `data-state`, `data-action` and `data-reason`.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { Server, begin, end, fitsPhone, onlyExpected, open, signIn, until, wellMade } from "./support/margrave.js";
+import { Server, begin, byReason, end, fitsPhone, onlyExpected, open, signIn, until, wellMade } from "./support/margrave.js";
 
 const server = new Server();
 let browser;
@@ -158,7 +158,7 @@ test("drafts are listed below what needs attention, are distinguishable, and are
   const frame = await dialog.locator(".panel").evaluate((panel) => getComputedStyle(panel).borderTopWidth);
   assert.equal(frame, "0px", "no border inside the dialog");
   await act("discard", dialog).click();
-  await page.getByRole("status").filter({ hasText: "Draft discarded" }).waitFor();
+  await byReason(page, "draft-discarded").waitFor();
   assert.equal(new URL(page.url()).pathname, "/");
 });
 
@@ -178,14 +178,14 @@ test("an upgrade of all devices begins with the devices, and its review shows th
   assert.equal(new Set(texts).size, texts.length, "the same change is shown once");
   await act("discard").first().click();
   await act("discard", page.getByRole("dialog")).click();
-  await page.getByRole("status").filter({ hasText: "Draft discarded" }).waitFor();
+  await byReason(page, "draft-discarded").waitFor();
 });
 
 test("an invalid image reference is reported once, at its field", async () => {
   await go("/catalog/add");
   await page.getByLabel("Image reference").fill("registry.example/UPPER CASE");
   await act("add").click();
-  const summary = page.getByRole("alert").filter({ hasText: "Invalid request" });
+  const summary = byReason(page, "invalid");
   await summary.getByRole("link", { name: "Image reference" }).waitFor();
   assert.equal(await page.getByLabel("Image reference").getAttribute("aria-invalid"), "true");
   const problem = await page.locator("#source-wrong").innerText();

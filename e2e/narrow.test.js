@@ -4,7 +4,7 @@ import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { Server, begin, end, onlyExpected, root, tabTo, until, wellMade } from "./support/margrave.js";
+import { Server, begin, byReason, end, onlyExpected, root, tabTo, until, wellMade } from "./support/margrave.js";
 
 const LONG = "Donaudampfschifffahrtselektrizitaetenhauptbetriebswerkbauunterbeamtengesellschaft";
 const server = new Server();
@@ -43,7 +43,7 @@ test("Back after an upload returns to the previous page", async () => {
   await page.getByRole("button", { name: "Upload" }).click();
   await page.waitForURL(/\/catalog\/line-monitor/);
   await page.getByRole("heading", { level: 1, name: LONG }).waitFor();
-  await page.getByRole("status").filter({ hasText: "is in the catalog" }).waitFor();
+  await byReason(page, "application-added").waitFor();
   await page.goBack();
   await page.getByRole("heading", { level: 1, name: "Add an application" }).waitFor();
   assert.match(page.url(), /\/catalog\/add$/);

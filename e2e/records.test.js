@@ -1,7 +1,7 @@
 // Events, audit log, access tokens, sessions, enrollment tokens, the embedded registry.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { Server, begin, end, fitsPhone, onlyExpected, open, signIn, until, wellMade } from "./support/margrave.js";
+import { Server, begin, byReason, byState, end, fitsPhone, onlyExpected, open, signIn, until, wellMade } from "./support/margrave.js";
 
 const server = new Server();
 let browser;
@@ -135,10 +135,10 @@ test("events and audit log are filtered by two dates, with and without script", 
     await plain.getByLabel("From (UTC)").fill(day(1));
     await plain.getByLabel("Until (UTC)").fill(day(-1));
     await plain.getByRole("button", { name: "Filter" }).click();
-    await plain.getByRole("alert").filter({ hasText: "the end is before the beginning" }).waitFor();
+    await byReason(plain, "invalid-filter").waitFor();
     const until_ = plain.getByLabel("Until (UTC)");
     assert.equal(await until_.getAttribute("aria-invalid"), "true");
-    await plain.getByText("the end is before the beginning", { exact: true }).waitFor();
+    await plain.locator("#until-wrong").waitFor();
     await go(`${path}?from=soon`, plain);
     assert.equal(await plain.getByLabel("From (UTC)").inputValue(), "soon", "the invalid input stays");
   }
@@ -159,7 +159,7 @@ test("times and the time filter are in the time zone of the browser, and the add
   await until("the filter is in the address", () => new URL(vienna.url()).searchParams.get("from") === "2026-06-30T22:30");
   // Verification keeps the filter that was set last.
   await vienna.getByRole("link", { name: "Verify integrity" }).click();
-  await vienna.getByRole("status").filter({ hasText: "Verified" }).waitFor();
+  await byReason(vienna, "intact").waitFor();
   assert.equal(new URL(vienna.url()).searchParams.get("from"), "2026-06-30T22:30");
   assert.equal(await vienna.getByLabel("From (Europe/Vienna)").inputValue(), "2026-07-01T00:30");
   await vienna.context().close();
@@ -198,12 +198,12 @@ test("a token is created, works, is revoked, and no longer works", async () => {
   assert.equal(await use(), 200);
   await go("/settings/tokens");
   assert.equal(await page.getByText(secret).count(), 0, "it was shown once");
-  await row("build server").getByText("Active", { exact: true }).waitFor();
+  await byState(row("build server"), "active").waitFor();
   await page.getByRole("link", { name: "Revoke build server" }).click();
   await page.getByRole("dialog").getByLabel("Comment (recorded in the audit log)").fill("not used any more");
   await page.getByRole("dialog").getByRole("button", { name: "Revoke token" }).click();
-  await page.getByText("Token revoked.").waitFor();
-  await row("build server").getByText("Revoked", { exact: true }).waitFor();
+  await byReason(page, "revoked").waitFor();
+  await byState(row("build server"), "revoked").waitFor();
   assert.equal(await page.getByRole("link", { name: "Revoke build server" }).count(), 0);
   assert.equal(await use(), 401);
   await wellMade(page, "tokens");
@@ -222,7 +222,7 @@ test("sessions are listed with their address, the current one is marked, and ano
   await wellMade(page, "sessions");
   await row("visitor").getByRole("link", { name: /End/ }).click();
   await page.getByRole("dialog").getByRole("button", { name: "End session" }).click();
-  await page.getByText("Session ended.").waitFor();
+  await byReason(page, "session-ended").waitFor();
   assert.equal(await row("visitor").count(), 0);
   await go("/devices", other);
   await other.getByRole("heading", { name: "Sign in" }).waitFor();
@@ -239,9 +239,9 @@ test("a revoked enrollment token is no longer active", async () => {
   await go("/settings/enrollment-tokens");
   await page.getByRole("link", { name: "Revoke the enrollment token for press-99" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Revoke 1 enrollment token" }).click();
-  await page.getByText(/enrollment token for press-99 revoked/).waitFor();
+  await byReason(page, "revoked").waitFor();
   assert.equal(await page.getByRole("link", { name: "Revoke the enrollment token for press-99" }).count(), 0);
-  await row("press-98").getByText("Active", { exact: true }).waitFor();
+  await byState(row("press-98"), "active").waitFor();
   await wellMade(page, "enrollment tokens");
   const { items } = await server.api("audit?limit=30");
   assert.ok(items.some((record) => record.action.startsWith("enrollment") && JSON.stringify(record).includes("press-99")));
@@ -253,7 +253,7 @@ test("garbage collection deletes unreferenced blobs and shows how much it freed"
   await wellMade(page, "registry");
   await page.getByRole("link", { name: "Run garbage collection" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Run garbage collection" }).click();
-  await page.getByRole("status").filter({ hasText: /Deleted .*, freed / }).waitFor();
+  await byReason(page, "garbage-collected").waitFor();
   const after = await server.api("registry");
   assert.ok(after.blobs <= before.blobs);
   await page.getByRole("heading", { name: "Embedded registry" }).waitFor();

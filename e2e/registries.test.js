@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { Server, fitsPhone, launch, onlyExpected, open, signIn, wellMade } from "./support/margrave.js";
+import { Server, byReason, byState, fitsPhone, launch, onlyExpected, open, signIn, wellMade } from "./support/margrave.js";
 
 const origin = new Server();
 const server = new Server();
@@ -48,7 +48,7 @@ after(async () => {
 
 test("an empty page explains external registries", async () => {
   await go("/settings/registries");
-  await page.getByText("No external registries.").waitFor();
+  await byReason(page, "no-registries").waitFor();
   await page.getByRole("heading", { name: "Embedded registry" }).waitFor();
   await wellMade(page, "no external registries");
   await page.getByRole("link", { name: "Certificates" }).click();
@@ -95,24 +95,24 @@ test("a registry is added, and a failed check is explained", async () => {
   await page.getByLabel("User", { exact: true }).fill("me");
   await page.getByLabel("Password or token").fill("wrong-password");
   await page.getByRole("button", { name: "Add and check" }).click();
-  await row().getByText("Certificate not trusted", { exact: true }).waitFor();
+  await byState(row(), "untrusted").waitFor();
   await wellMade(page, "a registry that is not trusted");
   await fitsPhone(page, "a registry that is not trusted");
   await row().getByRole("link", { name: `Edit ${host}` }).click();
   await page.getByText("Connection options").click();
   await page.getByLabel("Additional trusted CA (PEM)").fill(ca);
   await page.getByRole("button", { name: "Save and check" }).click();
-  await row().getByText("Sign-in rejected", { exact: true }).waitFor();
+  await byState(row(), "denied").waitFor();
   await row().getByRole("link", { name: `Edit ${host}` }).click();
   await page.getByText("A password is stored.", { exact: false }).waitFor();
   await wellMade(page, "changing a registry");
   assert.equal(await page.getByLabel("Password or token").inputValue(), "", "it is never shown");
   await page.getByLabel("Password or token").fill(origin.token);
   await page.getByRole("button", { name: "Save and check" }).click();
-  await row().getByText("Reachable", { exact: true }).waitFor();
+  await byState(row(), "answered").waitFor();
   await row().getByText("Reachable; the user and password were accepted").waitFor();
   await row().getByRole("button", { name: `Check ${host}` }).click();
-  await page.getByRole("status").filter({ hasText: `${host} is reachable.` }).waitFor();
+  await byReason(page, "reachable").waitFor();
   await wellMade(page, "a registry that answered");
 });
 
@@ -127,7 +127,7 @@ test("a concurrent change is not overwritten", async () => {
   await page.getByLabel("User", { exact: true }).fill("somebody");
   await page.getByLabel("Password or token").fill("else");
   await page.getByRole("button", { name: "Save and check" }).click();
-  await page.getByText("Another operator changed this registry in the meantime.", { exact: false }).waitFor();
+  await byReason(page, "conflict").waitFor();
   await page.getByRole("row").filter({ hasText: "somebody" }).waitFor();
   await wellMade(page, "a registry changed by two operators");
   assert.equal((await server.api(`registries/${host}`)).username, "me");
@@ -143,7 +143,7 @@ test("an application is added from it without a password", async () => {
   await fitsPhone(page, "adding from a registry that is kept");
   await page.getByRole("button", { name: "Add", exact: true }).click();
   await page.getByRole("heading", { name: "Press 1.0.0" }).waitFor();
-  await page.getByText(`Signed in to ${host} as me, as stored under Settings.`, { exact: false }).waitFor();
+  await byReason(page, "application-added").filter({ hasText: host }).waitFor();
 });
 
 test("the password is in no page, response or record", async () => {
@@ -167,7 +167,7 @@ test("it is removed after a confirmation that explains the effect", async () => 
   await row().getByRole("link", { name: `Remove ${host}` }).click();
   await dialog.getByLabel("Comment (recorded in the audit log)").fill("contract ended");
   await dialog.getByRole("button", { name: "Remove this registry" }).click();
-  await page.getByText("No external registries.").waitFor();
+  await byReason(page, "no-registries").waitFor();
   const { items } = await server.api("audit?limit=5");
   assert.ok(items.some((record) => record.action === "registry.remove" && record.comment === "contract ended"));
 });
@@ -183,7 +183,7 @@ test("the registry of an import is saved on request", async () => {
   await page.getByRole("button", { name: "Add", exact: true }).click();
   await page.getByRole("heading", { name: "Press 1.0.0" }).waitFor();
   await go("/settings/registries");
-  await row().getByText("Reachable", { exact: true }).waitFor();
+  await byState(row(), "answered").waitFor();
 });
 
 test("nothing unexpected was logged in the console", () => {

@@ -1,7 +1,7 @@
 // Takes the pictures for README and docs from a demo of its own: `make screenshots`.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { Server, launch, open, root, signIn, until } from "./margrave.js";
+import { Server, byReason, launch, open, root, signIn, until } from "./margrave.js";
 
 /** Those that README and docs show; with a folder of your own you get all pages, at three widths, light and dark. */
 const MAIN = ["overview", "devices", "device", "catalog", "application", "select-devices", "configuration", "review", "rollout", "deployment", "events", "compatibility", "phone-dark"];
@@ -38,14 +38,14 @@ async function everything(failed) {
     await page.getByRole("button", { name: "Continue" }).click();
     await page.getByRole("table").waitFor();
     await whole("wizard-devices");
-    await page.getByRole("row").filter({ hasText: /Compatible/ }).filter({ hasNotText: "already" }).getByRole("checkbox", { disabled: false }).last().check();
+    await page.getByRole("row").filter({ has: page.locator('[data-state="compatible"]') }).getByRole("checkbox", { disabled: false }).last().check();
     await page.getByRole("button", { name: "Continue" }).click();
     await page.getByLabel("Line name").fill("Press 7");
     await page.getByText("Policies", { exact: true }).click();
     await page.getByLabel("On failure").selectOption("Roll back");
     await whole("wizard-configuration");
     await page.getByRole("button", { name: "Review" }).click();
-    await page.getByText("will be updated").waitFor();
+    await byReason(page, "update").waitFor();
     await whole("wizard-review");
     await page.getByRole("button", { name: "Discard draft" }).click();
     await page.goto(`${server.origin}/deployments/${failed.id}`);
@@ -54,7 +54,7 @@ async function everything(failed) {
     await page.getByLabel("On failure").selectOption("Stop");
     await whole("reconfigure-configuration");
     await page.getByRole("button", { name: "Review" }).click();
-    await page.getByText("will be updated").waitFor();
+    await byReason(page, "update").waitFor();
     await whole("reconfigure-review");
     await page.getByRole("button", { name: "Discard draft" }).click();
     await page.context().close();
@@ -82,13 +82,13 @@ try {
   await page.getByRole("button", { name: "Continue" }).click();
   await page.getByRole("table").waitFor();
   await take(page, "select-devices");
-  const fits = page.getByRole("row").filter({ has: page.getByRole("rowheader") }).filter({ hasText: /Compatible/ }).filter({ hasNotText: "already" });
+  const fits = page.getByRole("row").filter({ has: page.getByRole("rowheader") }).filter({ has: page.locator('[data-state="compatible"]') });
   for (let index = 0; index < 3; index++) await fits.nth(index).getByRole("checkbox").check();
   await page.getByRole("button", { name: "Continue" }).click();
   await page.getByLabel("Line name").fill("Press 7");
   await take(page, "configuration");
   await page.getByRole("button", { name: "Review" }).click();
-  await page.getByText("will be updated").waitFor();
+  await byReason(page, "update").waitFor();
   await take(page, "review");
   await page.getByLabel("Comment (recorded in the audit log)").fill("line 7 goes live");
   await page.getByRole("button", { name: /Deploy to/ }).click();

@@ -1,6 +1,6 @@
 // Wizard steps shared by several tests.
 import assert from "node:assert/strict";
-import { until } from "./margrave.js";
+import { byReason, until } from "./margrave.js";
 
 const rows = (page) => page.getByRole("table", { name: "Select devices" }).getByRole("rowheader");
 
@@ -42,7 +42,7 @@ export async function question(page, server, application, names) {
   await choose(page, server, application);
   for (const name of names) await tick(page, name).check();
   await page.getByRole("button", { name: "Continue" }).click();
-  await page.getByText(`This configuration applies to ${names.length} device`).waitFor();
+  await byReason(page, "applies-to").filter({ hasText: `${names.length} device` }).waitFor();
 }
 
 const alone = (page) => page.getByRole("region", { name: "Per-device overrides" });
@@ -51,7 +51,7 @@ const alone = (page) => page.getByRole("region", { name: "Per-device overrides" 
 export async function answerAlone(page, device, name, value) {
   await alone(page).getByLabel("Device", { exact: true }).selectOption({ label: device });
   await alone(page).getByRole("button", { name: "Add override" }).click();
-  await page.getByText(`Override for ${device}`).first().waitFor();
+  await byReason(page, "override").filter({ hasText: device }).waitFor();
   await page.getByLabel(name).fill(value);
   await page.getByRole("button", { name: "Save override" }).click();
   await hasAlone(page, value);
@@ -66,5 +66,5 @@ export async function drop(page) {
   await page.getByRole("button", { name: "Discard draft" }).click();
   // A dialog, or a page without JavaScript; the button behind it has the same name.
   await page.locator("form.ask").getByRole("button", { name: "Discard draft" }).click();
-  await page.getByText("Draft discarded. Nothing was deployed.").waitFor();
+  await byReason(page, "draft-discarded").waitFor();
 }

@@ -173,7 +173,7 @@ async fn devices(wording: &mut Wording) {
         "/devices/press-2/press-2",
         "/devices/lathe/lathe",
         "/devices/gate/gate",
-        "/devices/press-1/press-1?ask=forget",
+        "/devices/press-1/press-1?ask=delete",
         "/clients/waiting?ask=accept",
         "/clients/waiting?ask=reject",
         "/clients/press-1?ask=decommission",
@@ -244,7 +244,7 @@ async fn settings(wording: &mut Wording) {
     wording.get("settings", &pages).await;
     let add = [("client", "press-9"), ("hours", "1")];
     wording.post("settings", "/devices/add", &add).await;
-    wording.get("settings", &["/settings/enrollment-tokens", "/settings/enrollment-tokens?withdraw=press-9"]).await;
+    wording.get("settings", &["/settings/enrollment-tokens", "/settings/enrollment-tokens?revoke=press-9"]).await;
     wording.post("settings", "/settings/enrollment-tokens", &[("client", "press-9")]).await;
     wording.post("settings", "/settings/identities", &[("id", "waiting")]).await;
     wording.post("settings", "/settings/tokens", &[("name", "build"), ("days", "30")]).await;
