@@ -187,7 +187,7 @@ test("invalid values of every kind are reported while typing, and the messages d
   await said(fields.range, "no number");
   await fields.precision.fill("2.85");
   await said(fields.precision, "too precise");
-  await fields.pattern.fill("nobody");
+  await fields.pattern.fill("absent");
   await said(fields.pattern, "no address");
   await wellMade(page, "invalid values while typing");
   await fields.range.fill("30");
@@ -205,7 +205,7 @@ test("without JavaScript the server reports the same, field by field, and keeps 
   await fields.many.getByRole("checkbox", { name: "drive-end", exact: true }).uncheck();
   await fields.range.fill("731");
   await fields.precision.fill("2.85");
-  await fields.pattern.fill("nobody");
+  await fields.pattern.fill("absent");
   await fields.number.selectOption("6400");
   await plain.getByRole("button", { name: "Review" }).click();
   const summary = plain.getByRole("alert");
@@ -214,7 +214,7 @@ test("without JavaScript the server reports the same, field by field, and keeps 
   }
   fields = kinds(plain);
   for (const name of ["oneOf", "range", "precision", "pattern"]) assert.equal(await wrong(fields[name]), true, name);
-  assert.deepEqual([await fields.range.inputValue(), await fields.pattern.inputValue(), await fields.number.inputValue()], ["731", "nobody", "6400"]);
+  assert.deepEqual([await fields.range.inputValue(), await fields.pattern.inputValue(), await fields.number.inputValue()], ["731", "absent", "6400"]);
   // A link in the summary leads to its field.
   const target = await summary.getByRole("link", { name: /^Keep for: / }).getAttribute("href");
   assert.equal(await plain.locator(target).evaluate((element) => element.labels[0].innerText.startsWith("Keep for")), true);

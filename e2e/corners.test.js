@@ -78,7 +78,7 @@ test("rarely used pages fit everywhere", async () => {
     ["a device behind a gateway", "/devices/gateway-01/gateway-01/cell-1"],
     ["password", "/settings/password"],
     ["unknown page", "/nothing/here", 404],
-    ["unknown device", "/devices/nobody/nothing", 404],
+    ["unknown device", "/devices/absent/nothing", 404],
   ]);
 });
 

@@ -61,7 +61,7 @@ test("an unknown page shows an error and links back", async () => {
   await page.getByRole("heading", { name: "Page not found" }).waitFor();
   await page.getByText("Request ID").waitFor();
   await wellMade(page, "not found");
-  await page.goto(`${server.origin}/devices/nobody/nothing`);
+  await page.goto(`${server.origin}/devices/absent/nothing`);
   await page.getByRole("heading", { name: "Not found" }).waitFor();
 });
 

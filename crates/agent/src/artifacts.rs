@@ -108,7 +108,7 @@ pub struct StoredBlob {
 pub struct Artifacts {
     folder: PathBuf,
     registries: Registries,
-    pace: RateLimit,
+    rate_limit: RateLimit,
     index: Mutex<Index>,
 }
 
@@ -121,7 +121,7 @@ impl Artifacts {
         // A lost index only costs downloads.
         let index = read_record::<Index>(&folder.join(INDEX), &mut |_| {}).unwrap_or_default();
         let registries = Registries::new(registries.to_vec());
-        Ok(Self { folder, registries, pace: RateLimit::new(config.bytes_per_second), index: Mutex::new(index) })
+        Ok(Self { folder, registries, rate_limit: RateLimit::new(config.bytes_per_second), index: Mutex::new(index) })
     }
 
     pub fn registries(&self) -> &Registries {
@@ -242,7 +242,7 @@ impl Artifacts {
         let path = self.blob(&digest);
         self.check_room(size, &path)?;
         let repository = reference.repository.as_str();
-        download::blob(&mut registry, repository, &digest, size, &path, &self.pace).await?;
+        download::blob(&mut registry, repository, &digest, size, &path, &self.rate_limit).await?;
         Ok(StoredBlob { digest, path })
     }
 
@@ -274,7 +274,7 @@ impl Artifacts {
             return Err(odd("is not encrypted; use an https address or an OCI artifact"));
         }
         let ca = self.registries.ca_of_url(&url)?;
-        let bytes = download::url(&url, ca.as_deref(), LAYER_BYTES_MAX, &self.pace).await?;
+        let bytes = download::url(&url, ca.as_deref(), LAYER_BYTES_MAX, &self.rate_limit).await?;
         let digest = Digest::of(&bytes);
         self.note(holder, name, &digest)?;
         let path = self.blob(&digest);
@@ -353,15 +353,15 @@ fn layer(manifest: &[u8], reference: &Reference, expected: Expected) -> Result<(
     let declared = manifest["artifactType"].as_str().filter(|text| !text.is_empty());
     let declared = declared.or_else(|| manifest["config"]["mediaType"].as_str()).unwrap_or_default();
     if !expected.artifact_types.contains(&declared) {
-        let wanted = expected.artifact_types.join("` or `");
-        return Err(odd(format!("its artifactType is `{declared}` instead of `{wanted}`")));
+        let desired = expected.artifact_types.join("` or `");
+        return Err(odd(format!("its artifactType is `{declared}` instead of `{desired}`")));
     }
     let layers = manifest["layers"].as_array().map(Vec::as_slice).unwrap_or_default();
     let is_match = |layer: &&Value| expected.layer_types.contains(&layer["mediaType"].as_str().unwrap_or_default());
     let matching: Vec<&Value> = layers.iter().filter(is_match).collect();
     let [layer] = matching.as_slice() else {
-        let wanted = expected.layer_types.join("` or `");
-        return Err(odd(format!("it has {} layers of type `{wanted}` instead of one", matching.len())));
+        let desired = expected.layer_types.join("` or `");
+        return Err(odd(format!("it has {} layers of type `{desired}` instead of one", matching.len())));
     };
     let digest = layer["digest"].as_str().and_then(|text| text.parse::<Digest>().ok());
     let (Some(digest), Some(size)) = (digest, layer["size"].as_u64()) else {

@@ -9,7 +9,7 @@ use margrave_agent::arguments::{Arguments, Command, Common, ConfigCommand, Enrol
 use margrave_agent::config::{self, AgentConfig};
 use margrave_agent::machine::Settled;
 use margrave_agent::runtimes::absent::{self, Places};
-use margrave_agent::runtimes::{LogsWanted, Runtime};
+use margrave_agent::runtimes::{LogsQuery, Runtime};
 use margrave_agent::{SystemClock, enroll};
 use margrave_core::time::Clock;
 use secrecy::SecretString;
@@ -107,8 +107,8 @@ async fn command(arguments: Arguments) -> anyhow::Result<u8> {
         Command::Logs { deployment, component, lines } => {
             let report = explain::load(&config, &*clock).await?;
             let deployment = explain::find(&report, &deployment)?;
-            let wanted = LogsWanted { deployment, component, lines: lines as usize };
-            let text = runtime(&config)?.logs(wanted).await.map_err(anyhow::Error::msg)?;
+            let requested = LogsQuery { deployment, component, lines: lines as usize };
+            let text = runtime(&config)?.logs(requested).await.map_err(anyhow::Error::msg)?;
             writeln!(anstream::stdout(), "{}", text.trim_end())?;
             Ok(EXIT_OK)
         }

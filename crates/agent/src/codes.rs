@@ -46,7 +46,7 @@ codes! {
     CapacityMissing = "204", "device is too small";
     NotEligible = "205", "device does not meet the eligibility rules";
     UnknownDevice = "206", "deployment is for a device that is not managed here";
-    NoRuntime = "207", "no runtime is switched on";
+    NoRuntime = "207", "no runtime is enabled";
 
     ComponentFailed = "301", "component could not be applied";
     ComponentTimeout = "302", "component took longer than its timeout";

@@ -28,7 +28,7 @@ const IDLE_CONNECTIONS_MAX: usize = 2;
 const KEEPALIVE: Duration = Duration::from_secs(20);
 
 /// A long poll without a response this long after its time is lost.
-const HOLD_MARGIN: Duration = Duration::from_secs(10);
+const LONG_POLL_MARGIN: Duration = Duration::from_secs(10);
 
 const PREFER: HeaderName = HeaderName::from_static("prefer");
 /// The server's answer to `Prefer`.
@@ -96,7 +96,7 @@ impl Wfm {
         Url::parse(&format!("{}{path}", self.base.as_str().trim_end_matches('/')))
     }
 
-    /// Sends one request. Errors are answers too.
+    /// Sends one request. A failed request returns an `Answer` too.
     pub async fn send(&self, request: Request) -> Answer {
         let wait = match &request {
             Request::Poll { wait, .. } => Duration::from_secs(wait.unwrap_or(0)),
@@ -122,7 +122,7 @@ impl Wfm {
         }
         // The connection may be dead: the response head has its time and a margin, the body the usual time on top.
         let sent = builder.timeout(wait + self.request_timeout).send();
-        match tokio::time::timeout(wait + HOLD_MARGIN.min(self.request_timeout), sent).await {
+        match tokio::time::timeout(wait + LONG_POLL_MARGIN.min(self.request_timeout), sent).await {
             Ok(Ok(response)) => receive(response, limit).await,
             Ok(Err(error)) => failed(&error),
             Err(_) => Answer::Failed { code: Code::ServerUnreachable, message: "no response in time".to_owned() },

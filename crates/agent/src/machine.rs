@@ -46,7 +46,7 @@ use crate::codes::Code;
 use indexmap::IndexMap;
 use io::{Effect, Event, Input, Level, Record, WriteId};
 use margo::deployment::ApplicationDeployment;
-use margo::manifest::{Held, StateManifest};
+use margo::manifest::{RollbackFloor, StateManifest};
 use margo::{DeploymentId, Digest};
 use margrave_core::time::Timestamp;
 use rand::RngCore;
@@ -104,7 +104,7 @@ pub struct Machine {
     /// The accepted manifest, durable.
     accepted: Option<Goal>,
     /// The rollback floor if `accepted` could not be read.
-    floor: Option<Held>,
+    floor: Option<RollbackFloor>,
     reconciled: Option<Reconciled>,
     contents: IndexMap<Digest, Arc<[u8]>>,
     pending: Option<desired::Pending>,
@@ -139,7 +139,7 @@ impl Goal {
         self.manifest.deployments.iter().find(|listed| listed.deployment_id == id).map(|listed| &listed.digest)
     }
     /// The revision that should run on the device.
-    fn wanted(&self, id: DeploymentId) -> Option<&Digest> {
+    fn desired(&self, id: DeploymentId) -> Option<&Digest> {
         let instead = self.instead.get(&id).map(|(digest, _)| digest);
         self.listed(id).map(|listed| instead.unwrap_or(listed))
     }

@@ -29,7 +29,7 @@ pub type Future<'a, T> = Pin<Box<dyn std::future::Future<Output = T> + Send + 'a
 
 /// Which logs, and how many lines of each component.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LogsWanted {
+pub struct LogsQuery {
     pub deployment: DeploymentId,
     /// `None`: all components.
     pub component: Option<String>,
@@ -56,8 +56,8 @@ pub trait Runtime: Send + Sync + 'static {
     fn hold(&self, _: bool) {}
 
     /// The last log lines of a deployment, or of one of its components.
-    fn logs(&self, wanted: LogsWanted) -> Future<'_, Result<String, String>> {
-        let LogsWanted { deployment, .. } = wanted;
+    fn logs(&self, requested: LogsQuery) -> Future<'_, Result<String, String>> {
+        let LogsQuery { deployment, .. } = requested;
         Box::pin(async move { Err(format!("this runtime keeps no logs of deployment {deployment}")) })
     }
 

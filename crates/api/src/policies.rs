@@ -118,8 +118,8 @@ impl From<Policy> for core::Policy {
 }
 
 impl From<PolicyPatch> for core::PolicyUpdate {
-    fn from(wish: PolicyPatch) -> Self {
-        let PolicyPatch { drift, on_failure, on_removal } = wish;
+    fn from(patch: PolicyPatch) -> Self {
+        let PolicyPatch { drift, on_failure, on_removal } = patch;
         Self {
             drift: drift.map(Into::into),
             on_failure: on_failure.map(Into::into),

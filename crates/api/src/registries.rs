@@ -33,8 +33,7 @@ pub struct PutRegistry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub username: Option<String>,
     /// Stored sealed, used for this registry only, never shown. When the registry is updated with the same user, an
-    /// omitted
-    /// password stays unchanged.
+    /// omitted password stays unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(format = "password")]
     pub password: Option<String>,

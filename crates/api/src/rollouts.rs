@@ -128,8 +128,7 @@ pub struct Rollout {
     #[schema(value_type = Object)]
     pub values: IndexMap<String, serde_json::Value>,
     /// Targets that no longer belong to this rollout, because a later rollout changed them or because they were deleted
-    /// after
-    /// their removal, by their last state.
+    /// after their removal, by their last state.
     #[serde(default, skip_serializing_if = "Counts::is_empty")]
     pub past: Counts,
     /// For a rollback of one deployment: the earlier revision whose version and values it uses again.

@@ -65,7 +65,7 @@ impl Session {
                 Failure::usage(format!("{question} Cannot ask for confirmation: not a terminal.")).next("add --yes")
             );
         }
-        if crate::ask::confirm(question, false)? { Ok(()) } else { Err(Failure::failed("nothing was changed")) }
+        if crate::prompt::confirm(question, false)? { Ok(()) } else { Err(Failure::failed("nothing was changed")) }
     }
 }
 
@@ -74,16 +74,16 @@ pub(crate) async fn every<T>(
     limit: Option<usize>,
     fetch: impl AsyncFn(PageQuery) -> Result<Page<T>, ClientError>,
 ) -> Outcome<Vec<T>> {
-    let wanted = limit.unwrap_or(usize::MAX);
+    let requested = limit.unwrap_or(usize::MAX);
     let mut items = Vec::new();
     let mut after = None;
     loop {
-        let size = u32::try_from(wanted - items.len()).unwrap_or(LIMIT_MAX).min(LIMIT_MAX);
+        let size = u32::try_from(requested - items.len()).unwrap_or(LIMIT_MAX).min(LIMIT_MAX);
         let page = fetch(PageQuery { limit: Some(size), after }).await?;
         items.extend(page.items);
         after = page.next;
-        if after.is_none() || items.len() >= wanted {
-            items.truncate(wanted);
+        if after.is_none() || items.len() >= requested {
+            items.truncate(requested);
             return Ok(items);
         }
     }

@@ -93,9 +93,9 @@ fn settings(data: &Path, port: u16) -> Config {
 
 /// The port on the loopback address, or any free port if it is in use.
 fn free(port: u16) -> SocketAddr {
-    let wanted = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    match TcpListener::bind(wanted) {
-        Ok(_) => wanted,
+    let requested = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    match TcpListener::bind(requested) {
+        Ok(_) => requested,
         Err(_) => SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
     }
 }

@@ -4,9 +4,9 @@
 //! offline operations depend on the server.
 
 // Suggested reading order.
-mod answers;
+mod values;
 mod arguments;
-mod ask;
+mod prompt;
 mod clock;
 mod commands;
 mod config;
@@ -78,7 +78,11 @@ async fn run(cli: Cli, matches: &clap::ArgMatches, out: Output) -> Outcome {
             let target = connection::resolve(&connection, &environment, saved)?;
             let api = target.client(connection.idempotency_key.as_deref())?;
             let session = Session { api, out, target };
-            if watch::wanted(matches) { watch::run(matches, &session).await } else { operate(command, &session).await }
+            if watch::requested(matches) {
+                watch::run(matches, &session).await
+            } else {
+                operate(command, &session).await
+            }
         }
     }
 }

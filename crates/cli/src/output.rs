@@ -56,15 +56,15 @@ pub(crate) fn take_captured() -> Captured {
 impl Output {
     pub(crate) fn detect(format: Format, quiet: bool) -> Self {
         // https://no-color.org: any non-empty value disables colors.
-        let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let requested = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         let stdout = std::io::stdout().is_terminal();
         let stderr = std::io::stderr().is_terminal();
         Self {
             format,
             terminal: stdout,
-            color: wanted && stdout,
+            color: requested && stdout,
             talk_terminal: stderr,
-            talk_color: wanted && stderr,
+            talk_color: requested && stderr,
             interactive: std::io::stdin().is_terminal() && stderr,
             quiet,
             capture: false,

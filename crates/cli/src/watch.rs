@@ -56,9 +56,9 @@ pub(crate) fn add(command: clap::Command) -> clap::Command {
     })
 }
 
-pub(crate) fn wanted(matches: &ArgMatches) -> bool {
+pub(crate) fn requested(matches: &ArgMatches) -> bool {
     match matches.subcommand() {
-        Some((_, below)) => wanted(below),
+        Some((_, below)) => requested(below),
         None => matches.try_get_one::<bool>("watch").ok().flatten().copied().unwrap_or(false),
     }
 }
@@ -242,11 +242,11 @@ mod tests {
     #[test]
     fn detects_the_watch_flag_in_every_subcommand() {
         let parse = |line: &str| crate::examples::command().try_get_matches_from(line.split(' ')).unwrap();
-        assert!(wanted(&parse("margrave device list --watch")));
-        assert!(wanted(&parse("margrave devices ls --watch -o json")));
-        assert!(wanted(&parse("margrave status --watch")));
-        assert!(!wanted(&parse("margrave device list")));
-        assert!(!wanted(&parse("margrave logout")));
+        assert!(requested(&parse("margrave device list --watch")));
+        assert!(requested(&parse("margrave devices ls --watch -o json")));
+        assert!(requested(&parse("margrave status --watch")));
+        assert!(!requested(&parse("margrave device list")));
+        assert!(!requested(&parse("margrave logout")));
         assert!(crate::examples::command().try_get_matches_from(["margrave", "logout", "--watch"]).is_err());
     }
 }

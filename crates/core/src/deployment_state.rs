@@ -73,7 +73,7 @@ impl DeploymentState {
 /// is offline.
 ///
 /// The store applies the same rules in SQL; the conformance suite compares the two.
-pub fn judge(
+pub fn state_of(
     deployment: &Deployment,
     reported: Option<&Reported>,
     last_seen: Option<Timestamp>,

@@ -21,7 +21,7 @@ pub struct Placement {
 pub struct ProfileCompatibility {
     pub profile: String,
     pub profile_type: ProfileType,
-    pub fit: CompatibilityCheck,
+    pub compatibility: CompatibilityCheck,
 }
 
 /// Evaluates every profile, or only `wanted`, with a reason for each rule. If the description has no profile `wanted`,
@@ -31,7 +31,7 @@ pub fn place_with_reasons(
     capabilities: &DeviceCapabilities,
     wanted: Option<&str>,
 ) -> Placement {
-    judge(description, wanted, |profile| explain_missing_runtime(profile, capabilities))
+    evaluate_with(description, wanted, |profile| explain_missing_runtime(profile, capabilities))
 }
 
 /// The same, with reasons only for profiles that are not certainly compatible; for a whole fleet.
@@ -40,7 +40,7 @@ pub fn place(
     capabilities: &DeviceCapabilities,
     wanted: Option<&str>,
 ) -> Placement {
-    judge(description, wanted, |profile| {
+    evaluate_with(description, wanted, |profile| {
         match outcome(profile.profile_type, profile.device_constraints.as_ref(), capabilities) {
             Outcome::Yes => CompatibilityCheck { outcome: Outcome::Yes, reasons: Vec::new() },
             _ => explain_missing_runtime(profile, capabilities),
@@ -50,34 +50,36 @@ pub fn place(
 
 /// The standard allows devices that host no workloads; only the agent knows why.
 fn explain_missing_runtime(profile: &DeploymentProfile, capabilities: &DeviceCapabilities) -> CompatibilityCheck {
-    let mut fit = evaluate(profile.profile_type, profile.device_constraints.as_ref(), capabilities);
+    let mut compatibility = evaluate(profile.profile_type, profile.device_constraints.as_ref(), capabilities);
     if runtime::has_none(capabilities) {
-        fit.reasons.iter_mut().for_each(|reason| NO_RUNTIME.clone_into(&mut reason.message));
+        compatibility.reasons.iter_mut().for_each(|reason| NO_RUNTIME.clone_into(&mut reason.message));
     }
-    fit
+    compatibility
 }
 
-fn judge(
+fn evaluate_with(
     description: &ApplicationDescription,
     wanted: Option<&str>,
-    fit: impl Fn(&DeploymentProfile) -> CompatibilityCheck,
+    compatibility: impl Fn(&DeploymentProfile) -> CompatibilityCheck,
 ) -> Placement {
     let wanted = |profile: &&DeploymentProfile| wanted.is_none_or(|wanted| profile.id == wanted);
     let profiles = description.deployment_profiles.iter().filter(wanted).map(|profile| ProfileCompatibility {
         profile: profile.id.clone(),
         profile_type: profile.profile_type,
-        fit: fit(profile),
+        compatibility: compatibility(profile),
     });
     decide(profiles.collect())
 }
 
 /// CON-02: selects only a profile that is certainly compatible; one that might be turns "no" into "unknown".
 fn decide(profiles: Vec<ProfileCompatibility>) -> Placement {
-    let chosen =
-        profiles.iter().find(|profile| profile.fit.outcome == Outcome::Yes).map(|profile| profile.profile.clone());
+    let chosen = profiles
+        .iter()
+        .find(|profile| profile.compatibility.outcome == Outcome::Yes)
+        .map(|profile| profile.profile.clone());
     let outcome = if chosen.is_some() {
         Outcome::Yes
-    } else if profiles.iter().any(|profile| profile.fit.outcome == Outcome::Unknown) {
+    } else if profiles.iter().any(|profile| profile.compatibility.outcome == Outcome::Unknown) {
         Outcome::Unknown
     } else {
         Outcome::No

@@ -100,17 +100,17 @@ impl PolicyUpdate {
 
     /// Reads [`PolicyUpdate::to_text`]; `None` if it has an unknown key or value.
     pub fn parse(text: &str) -> Option<Self> {
-        let mut wish = Self::default();
+        let mut patch = Self::default();
         for word in text.split_whitespace() {
             match word.split_once('=')? {
-                (DRIFT, word) => wish.drift = Some(word.parse().ok()?),
-                (ON_FAILURE, word) => wish.on_failure = Some(word.parse().ok()?),
-                (ON_REMOVAL, word) => wish.on_removal = Some(word.parse().ok()?),
-                (ATTEMPT, number) => wish.attempt = Some(number.parse().ok()?),
+                (DRIFT, word) => patch.drift = Some(word.parse().ok()?),
+                (ON_FAILURE, word) => patch.on_failure = Some(word.parse().ok()?),
+                (ON_REMOVAL, word) => patch.on_removal = Some(word.parse().ok()?),
+                (ATTEMPT, number) => patch.attempt = Some(number.parse().ok()?),
                 _ => return None,
             }
         }
-        Some(wish)
+        Some(patch)
     }
 }
 

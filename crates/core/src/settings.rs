@@ -263,13 +263,13 @@ impl<'a> Keys<'a> {
             Some(nearest) => format!("unknown setting; did you mean `{nearest}`?"),
             None => {
                 let section = key.rfind('.').map(|at| &key[..=at]).unwrap_or_default();
-                let beside: Vec<_> = (self.values.iter().chain(&self.sections))
+                let temporary: Vec<_> = (self.values.iter().chain(&self.sections))
                     .filter_map(|known| known.strip_prefix(section))
                     .filter(|name| !name.contains('.'))
                     .collect();
                 format!(
                     "unknown setting; available here: {}",
-                    beside.iter().fold(String::new(), |list, name| {
+                    temporary.iter().fold(String::new(), |list, name| {
                         if list.is_empty() { format!("`{name}`") } else { format!("{list}, `{name}`") }
                     })
                 )

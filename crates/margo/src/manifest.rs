@@ -81,7 +81,7 @@ impl StateManifest {
 
 /// The last manifest that the client accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
+pub struct RollbackFloor {
     pub version: u64,
     pub body_digest: Digest,
 }
@@ -94,17 +94,17 @@ pub enum Verdict {
     Unchanged,
     /// Older, or the same version with other content. A security event.
     Violation {
-        held: u64,
+        floor: u64,
         offered: u64,
     },
 }
 
-pub fn judge(held: Option<&Held>, offered_version: u64, offered_body: &Digest) -> Verdict {
-    match held {
+pub fn compare(floor: Option<&RollbackFloor>, offered_version: u64, offered_body: &Digest) -> Verdict {
+    match floor {
         None => Verdict::Newer,
-        Some(held) if offered_version > held.version => Verdict::Newer,
-        Some(held) if offered_version == held.version && *offered_body == held.body_digest => Verdict::Unchanged,
-        Some(held) => Verdict::Violation { held: held.version, offered: offered_version },
+        Some(floor) if offered_version > floor.version => Verdict::Newer,
+        Some(floor) if offered_version == floor.version && *offered_body == floor.body_digest => Verdict::Unchanged,
+        Some(floor) => Verdict::Violation { floor: floor.version, offered: offered_version },
     }
 }
 

@@ -261,7 +261,7 @@ impl<'r> Cursor<'r> {
         match &node.kind {
             Kind::Scalar { text, style } => {
                 if resolve(text, *style) == Scalar::OutOfRange {
-                    let message = "holds a number that does not fit 64 bits; put it in quotes if it is text".to_owned();
+                    let message = "holds a number of more than 64 bits; put it in quotes if it is text".to_owned();
                     self.note(Severity::Error, &self.path, node.line, message);
                 }
             }

@@ -164,8 +164,9 @@ impl Registry {
         Err(match status.as_u16() {
             401 => OciError::new(Kind::Denied, self.denied(what)),
             403 => {
-                let said = words(response).await.map(|said| format!("; it responded: {said}")).unwrap_or_default();
-                OciError::new(Kind::Denied, format!("{}{said}", self.denied(what)))
+                let message =
+                    words(response).await.map(|message| format!("; it responded: {message}")).unwrap_or_default();
+                OciError::new(Kind::Denied, format!("{}{message}", self.denied(what)))
             }
             404 => {
                 OciError::new(Kind::NotFound, format!("registry `{host}` has no `{what}`; check the name and the tag"))
@@ -173,8 +174,8 @@ impl Registry {
             429 => OciError::new(Kind::Busy, format!("registry `{host}` limits the request rate; try again later")),
             500.. => OciError::new(Kind::Unreachable, format!("registry `{host}` responded with status {status}")),
             _ => {
-                let said = words(response).await.map(|said| format!(": {said}")).unwrap_or_default();
-                OciError::new(Kind::Refused, format!("registry `{host}` responded with status {status}{said}"))
+                let message = words(response).await.map(|message| format!(": {message}")).unwrap_or_default();
+                OciError::new(Kind::Refused, format!("registry `{host}` responded with status {status}{message}"))
             }
         })
     }

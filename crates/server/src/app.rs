@@ -34,7 +34,7 @@ pub mod registry;
 pub mod reviews;
 pub mod sessions;
 pub mod bulk;
-pub mod shelf;
+pub mod catalog_view;
 pub mod sorting;
 pub mod value_format;
 pub mod summary;

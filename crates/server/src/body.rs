@@ -18,17 +18,17 @@ pub enum BodyError {
 /// The whole body, if it has at most `bytes_max` bytes.
 pub async fn read(request: Request, bytes_max: usize) -> Result<Bytes, BodyError> {
     let mut body = request.into_body();
-    let mut kept = BytesMut::new();
+    let mut stored = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(|_| BodyError::BrokenOff)?.into_data() else { continue };
-        if kept.len() + data.len() > bytes_max {
-            drop(kept);
+        if stored.len() + data.len() > bytes_max {
+            drop(stored);
             discard(body).await;
             return Err(BodyError::TooLong);
         }
-        kept.extend_from_slice(&data);
+        stored.extend_from_slice(&data);
     }
-    Ok(kept.freeze())
+    Ok(stored.freeze())
 }
 
 async fn discard(mut body: Body) {

@@ -45,7 +45,7 @@ pub async fn upload(
     let found = tokio::task::spawn_blocking(move || upload::read(&archive, note.reference.as_deref()))
         .await
         .map_err(AppError::Task)??;
-    ask_for_components(state, &found, None).await;
+    check_components(state, &found, None).await;
     add_package(state, &caller.actor(reason), Some(caller), found, source).await
 }
 
@@ -54,13 +54,13 @@ pub async fn upload(
 pub async fn import(state: &ServerState, caller: &Caller, body: ImportApplication) -> AppResult<Imported> {
     let reason = body.comment.clone();
     let (source, found) = registry::pull(state, body).await?;
-    ask_for_components(state, &found, Some(&source)).await;
+    check_components(state, &found, Some(&source)).await;
     let reference = source.reference.to_string();
     add_package_from(state, &caller.actor(reason), Some(caller), found, reference, Some(source.used)).await
 }
 
 /// Checks whether registries have the components of a package, for its warnings.
-pub(crate) async fn ask_for_components(state: &ServerState, found: &ValidPackage, source: Option<&registry::Source>) {
+pub(crate) async fn check_components(state: &ServerState, found: &ValidPackage, source: Option<&registry::Source>) {
     let Package { description, description_bytes, .. } = &found.package;
     registry_check::ask(state, &Digest::of(description_bytes), description, source, false).await;
 }
@@ -116,8 +116,8 @@ async fn add_package_from(
     if added {
         return Ok(made);
     }
-    let (kept, description) = applications::described(state, &version.application, &version.version).await?;
-    Ok(Imported { added, application: applications::to_wire(state, kept, &description), registry: made.registry })
+    let (stored, description) = applications::described(state, &version.application, &version.version).await?;
+    Ok(Imported { added, application: applications::to_wire(state, stored, &description), registry: made.registry })
 }
 
 /// The version of a package, and its blobs.

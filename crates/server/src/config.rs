@@ -59,8 +59,7 @@ settings! {
         /// Connections for reading; SQLite always writes through exactly one.
         readers: u32 = 4,
         /// File with the key that seals sensitive values; created if it does not exist. Servers that share a database
-        /// need
-        /// the same key. Not set: `seal.key` in the data folder.
+        /// need the same key. Not set: `seal.key` in the data folder.
         seal_key_file: Option<PathBuf> = None,
     }
 }

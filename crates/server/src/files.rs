@@ -17,13 +17,13 @@ pub fn write_atomically(path: &Path, content: &[u8], mode: u32) -> io::Result<()
     let folder = path.parent().ok_or_else(|| io::Error::other("the path has no folder"))?;
     let mut name = path.file_name().ok_or_else(|| io::Error::other("the path has no file name"))?.to_owned();
     name.push(".new");
-    let beside = folder.join(name);
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&beside)?;
+    let temporary = folder.join(name);
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&temporary)?;
     // The mode given when opening is masked by the umask, and a left-over file keeps its own.
     file.set_permissions(Permissions::from_mode(mode))?;
     file.write_all(content)?;
     file.sync_all()?;
-    fs::rename(&beside, path)?;
+    fs::rename(&temporary, path)?;
     File::open(folder)?.sync_all()
 }
 

@@ -58,7 +58,7 @@ struct Entry {
     current: ArcSwap<Current>,
     seen: AtomicI64,
     /// When it last connected without being accepted.
-    asked: AtomicI64,
+    requested: AtomicI64,
     /// The last-seen time that was last returned for writing.
     drained: AtomicI64,
     /// The waiting long poll of this client, if any.
@@ -108,7 +108,7 @@ impl ManifestCache {
     }
 
     /// A handle to a client that avoids further lookups.
-    pub fn known(&self, client: &ClientId) -> Option<ClientHandle> {
+    pub fn handle(&self, client: &ClientId) -> Option<ClientHandle> {
         self.shard(client).load().get(client).map(|entry| ClientHandle(Arc::clone(entry)))
     }
 
@@ -155,16 +155,16 @@ impl ManifestCache {
     }
 
     /// Records that a client connected without being accepted, while this server runs.
-    pub fn asked(&self, client: &ClientId, at: Timestamp) {
+    pub fn requested(&self, client: &ClientId, at: Timestamp) {
         if let Some(entry) = self.shard(client).load().get(client) {
-            entry.asked.fetch_max(at.0, Ordering::Relaxed);
+            entry.requested.fetch_max(at.0, Ordering::Relaxed);
         }
     }
 
     /// When a client last connected without being accepted.
-    pub fn last_asked(&self, client: &ClientId) -> Option<Timestamp> {
-        let asked = self.shard(client).load().get(client)?.asked.load(Ordering::Relaxed);
-        (asked != NEVER).then_some(Timestamp(asked))
+    pub fn last_requested(&self, client: &ClientId) -> Option<Timestamp> {
+        let requested = self.shard(client).load().get(client)?.requested.load(Ordering::Relaxed);
+        (requested != NEVER).then_some(Timestamp(requested))
     }
 
     /// Last-seen times not yet written.
@@ -194,7 +194,7 @@ impl ManifestCache {
         let entry = Arc::new(Entry {
             current: ArcSwap::from_pointee(Current::from(head.clone())),
             seen: AtomicI64::new(NEVER),
-            asked: AtomicI64::new(NEVER),
+            requested: AtomicI64::new(NEVER),
             drained: AtomicI64::new(NEVER),
             waiter: ArcSwapOption::empty(),
         });

@@ -1,6 +1,5 @@
 //! Device reports have priority. With a single writer connection, a batch of a large rollout starts when no report
-//! waits, and
-//! reports that arrive meanwhile are written together after it.
+//! waits, and reports that arrive meanwhile are written together after it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,11 +37,11 @@ impl Precedence {
         let _over = batch.wait_for(|batch| !batch).await;
     }
 
-    /// A batch to be written; ends when dropped. Waits for the reports before it, at most for `patience`: a fleet
+    /// A batch to be written; ends when dropped. Waits for the reports before it, at most for `max_wait`: a fleet
     /// that never stops reporting delays other work, but never blocks it.
-    pub(crate) async fn batch(&self, patience: Duration) -> Batch {
+    pub(crate) async fn batch(&self, max_wait: Duration) -> Batch {
         let mut reports = self.0.reports.subscribe();
-        let _out_of_patience = tokio::time::timeout(patience, reports.wait_for(|reports| *reports == 0)).await;
+        let _out_of_patience = tokio::time::timeout(max_wait, reports.wait_for(|reports| *reports == 0)).await;
         self.0.batch.send_replace(true);
         Batch(self.clone())
     }
@@ -113,8 +112,8 @@ mod tests {
     async fn a_continuous_stream_of_reports_does_not_block_a_batch() {
         let precedence = Precedence::default();
         let _report = precedence.report();
-        let begun = tokio::time::Instant::now();
+        let started = tokio::time::Instant::now();
         drop(precedence.batch(Duration::from_millis(20)).await);
-        assert_eq!(begun.elapsed().as_millis(), 20);
+        assert_eq!(started.elapsed().as_millis(), 20);
     }
 }

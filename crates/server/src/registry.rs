@@ -122,9 +122,9 @@ struct Inner {
     options: RegistryOptions,
     layout: Layout,
     clock: Arc<dyn Clock>,
-    /// Held briefly only, never while a file is written.
+    /// Locked only briefly, never while a file is written.
     index: RwLock<Index>,
-    /// Held by every change of files outside `uploads/`, on a blocking thread.
+    /// Every change of files outside `uploads/` takes this lock, on a blocking thread.
     commit: Mutex<()>,
     sessions: Mutex<HashMap<Uuid, Arc<Session>>>,
     /// Bytes in uploads in progress; they count against the quota.

@@ -128,7 +128,7 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
     bootstrap::admin(&store, &config, &hashing, clock.now()).await?;
 
     let metrics = Arc::new(Metrics::default());
-    let holds = Arc::new(LongPolls::new(&config, Arc::clone(&metrics)));
+    let long_polls = Arc::new(LongPolls::new(&config, Arc::clone(&metrics)));
     let stop_loops = CancellationToken::new();
     let precedence = Precedence::default();
     let group = Statuses { store: store.clone(), heads: Arc::clone(&heads), metrics: Arc::clone(&metrics) };
@@ -149,8 +149,8 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
         clock,
         config,
         heads,
-        holds,
-        strangers: UnacceptedClients::default(),
+        long_polls,
+        unaccepted: UnacceptedClients::default(),
         identity,
         publisher,
         descriptions,
@@ -162,9 +162,9 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
         board: Arc::default(),
         fleet_counts: Arc::default(),
         hashing,
-        pace: PasswordRateLimit::default(),
+        password_rate_limit: PasswordRateLimit::default(),
         reviews: Arc::default(),
-        fits: Arc::default(),
+        compatibility_cache: Arc::default(),
         sorts: Arc::new(crate::app::sorting::SortCache::until_renewed()),
         served: RegistryChecks::default(),
         registry,
@@ -258,7 +258,7 @@ fn listen(state: &ServerState, sockets: Sockets, connections: &TaskTracker) -> R
     let Sockets { devices, trust, operators } = sockets;
     if let Some(bound) = devices {
         let site =
-            Site { router: devices::router(state.clone()), front: Some(Arc::new(devices::FastPath::new(state))) };
+            Site { router: devices::router(state.clone()), fast_path: Some(Arc::new(devices::FastPath::new(state))) };
         spawn(state, "devices", bound, https(Kind::Devices)?, site, connections);
     }
     if let Some(bound) = trust {

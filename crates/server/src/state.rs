@@ -34,9 +34,9 @@ pub struct Shared {
     /// Per client: state, version, digest. Answers unchanged polls without the database (invariant 3).
     pub heads: Arc<ManifestCache>,
     /// Open long polls.
-    pub holds: Arc<LongPolls>,
+    pub long_polls: Arc<LongPolls>,
     /// Records unaccepted clients that connect.
-    pub strangers: UnacceptedClients,
+    pub unaccepted: UnacceptedClients,
     /// The embedded identity service.
     pub identity: Arc<Identity>,
     /// Publishes rollouts in batches.
@@ -59,10 +59,10 @@ pub struct Shared {
     /// Hashes passwords, a few at a time.
     pub hashing: Hashing,
     /// Rate limit for password attempts.
-    pub pace: PasswordRateLimit,
+    pub password_rate_limit: PasswordRateLimit,
     /// Cached results for drafts.
     pub reviews: Arc<Reviews>,
-    pub fits: Arc<CompatibilityCache>,
+    pub compatibility_cache: Arc<CompatibilityCache>,
     pub sorts: Arc<SortCache>,
     /// Results of registry checks for the components of applications.
     pub served: RegistryChecks,

@@ -7,7 +7,7 @@
 mod visit;
 mod session;
 mod form;
-mod ask;
+mod confirm;
 mod headers;
 mod errors;
 mod markup;

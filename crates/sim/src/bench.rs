@@ -99,7 +99,7 @@ pub async fn measure(name: &str, setting: &Setting) -> anyhow::Result<Findings> 
 
 /// Prints progress.
 #[expect(clippy::print_stderr, reason = "progress output")]
-pub fn tell(what: &str) {
+pub fn print_progress(what: &str) {
     eprintln!("{what}");
 }
 

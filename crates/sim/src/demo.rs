@@ -22,7 +22,7 @@ use std::time::Duration;
 /// Marks a seeded fleet, so that a second start keeps the user's changes.
 const SEEDED_FILE: &str = "demo-seeded";
 /// Poll interval of the demo.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The running fleet.
 #[derive(Debug)]
@@ -105,7 +105,7 @@ impl Demo {
         self.devices.start_with(real::DEVICE, config, runtime);
         let own = (real::DEVICE.to_owned(), real::DEVICE.to_owned());
         while !seed::devices(&self.api).await?.contains(&own) {
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
         }
         Ok(())
     }
@@ -120,7 +120,7 @@ impl Demo {
             if there == expected.len() {
                 return Ok(());
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
         }
     }
 
@@ -144,7 +144,7 @@ impl Demo {
                 let devices = seed::devices(&self.api).await?.len();
                 return Ok(Size { clients: self.clients.len(), devices, deployments: deployments.len() });
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
         }
     }
 

@@ -32,7 +32,7 @@ pub const CONNECTIONS_MAX: usize = 10_000;
 /// Upper limit of devices in one process.
 pub const DEVICES_MAX: usize = 200_000;
 /// Interval between progress reports to the caller.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// Time limit for stopping devices, so that a stuck one does not delay the result.
 const STOP_MAX: Duration = Duration::from_secs(30);
 /// Open files other than device connections: logs, sockets to the operator API, the runtime's own.
@@ -165,7 +165,7 @@ async fn live(
     watch: &(dyn Fn(&Snapshot) + Sync),
 ) -> anyhow::Result<()> {
     let until = options.run_for.map(|run_for| tokio::time::Instant::now() + run_for);
-    let mut ticks = tokio::time::interval(LOOK_EVERY);
+    let mut ticks = tokio::time::interval(CHECK_INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let enroll = identities::make(api, options, |index, identity| {
         tally.enrolled();

@@ -4,6 +4,8 @@
 
 #[path = "tidy/sentences.rs"]
 mod sentences;
+#[path = "tidy/identifiers.rs"]
+mod identifiers;
 #[path = "tidy/vocabulary.rs"]
 mod vocabulary;
 

@@ -20,8 +20,8 @@ pub struct AuditFilter {
     pub actor: Option<String>,
     /// An action or its beginning up to a dot: `client` matches `client.decommission`.
     pub action: Option<String>,
-    /// Part of the subject or the states, such as `press-07`. Finds more than people mean: the caller filters the
-    /// results.
+    /// Part of the subject or the states, such as `press-07`. The search also returns partial matches; the caller
+    /// filters the results.
     pub text: Option<String>,
     /// Together with `text`: also matches records about these applications.
     pub applications: Vec<String>,
@@ -62,22 +62,22 @@ pub(crate) async fn append(
     entries: Vec<Entry<'_>>,
     now: Timestamp,
 ) -> Result<Vec<AuditRecord>> {
-    let pile = StatementBatch::new(transaction);
-    append_after_batch(transaction, pile, entries, now).await
+    let statements = StatementBatch::new(transaction);
+    append_after_batch(transaction, statements, entries, now).await
 }
 
 /// The same after the statements of a batch, in as few round trips as possible.
 pub(crate) async fn append_after_batch(
     transaction: &mut WriteTransaction,
-    pile: StatementBatch<'_>,
+    statements: StatementBatch<'_>,
     entries: Vec<Entry<'_>>,
     now: Timestamp,
 ) -> Result<Vec<AuditRecord>> {
     if entries.is_empty() {
-        pile.write(transaction, ATTEMPT).await?;
+        statements.write(transaction, ATTEMPT).await?;
         return Ok(Vec::new());
     }
-    let pile = pile.write_early(transaction, ATTEMPT).await?;
+    let statements = statements.write_early(transaction, ATTEMPT).await?;
     let select = if transaction.is_shared() { LOCK_HEADS } else { SELECT_HEADS };
     let heads = sqlx::query(select).fetch_one(&mut **transaction).await.during("take the head of the audit chain")?;
     let heads = Columns::of("audit_head", &heads);
@@ -91,13 +91,13 @@ pub(crate) async fn append_after_batch(
     }
     let events = records.iter().map(of_audit).collect();
     let events = events::number_after(transaction, heads.number("newest")?, events, now);
-    let mut pile = pile;
-    pile.insert(&INSERT, records.iter().collect(), |row, record: &&AuditRecord| bind(row, record));
+    let mut statements = statements;
+    statements.insert(&INSERT, records.iter().collect(), |row, record: &&AuditRecord| bind(row, record));
     let text = |first| format!("UPDATE audit_head SET seq = ${first}, hash = ${} WHERE id = 1", first + 1);
-    pile.add(2, text, move |statement| statement.bind(seq).bind(previous_hash));
-    events::move_head(&mut pile, &events);
-    events::pile(&mut pile, events);
-    pile.write(transaction, ATTEMPT).await?;
+    statements.add(2, text, move |statement| statement.bind(seq).bind(previous_hash));
+    events::move_head(&mut statements, &events);
+    events::add_to_batch(&mut statements, events);
+    statements.write(transaction, ATTEMPT).await?;
     Ok(records)
 }
 

@@ -18,7 +18,7 @@ const IDS: usize = 50;
 /// Statements of a batch are kept prepared up to this number; a batch of the usual size has about twenty.
 const KEPT_STATEMENTS_MAX: usize = 64;
 
-/// An insertion around its rows: `INSERT INTO t (a, b) VALUES` .. `ON CONFLICT ..`.
+/// The parts of an `INSERT` before and after the rows: `INSERT INTO t (a, b) VALUES` and `ON CONFLICT ..`.
 pub(crate) struct Insert {
     pub(crate) into: &'static str,
     pub(crate) columns: usize,
@@ -174,7 +174,7 @@ pub(crate) async fn select_in(
     Ok(found)
 }
 
-/// Rows that match one list or the other: each piece of `select` ends before its list.
+/// Rows that match one of two lists. Each part of `select` is followed by its list.
 pub(crate) async fn select_either(
     connection: &mut AnyConnection,
     select: [&'static str; 2],
@@ -182,11 +182,11 @@ pub(crate) async fn select_either(
     attempt: &'static str,
 ) -> Result<Vec<AnyRow>> {
     /// No row has this id.
-    const NOBODY: &str = "";
+    const PADDING: &str = "";
     let [one, other] = select;
     let chunk = |list: &'_ [String], index: usize| -> Vec<String> {
         let chunk = list.chunks(IDS).nth(index).unwrap_or_default().iter().cloned();
-        chunk.chain(std::iter::repeat(NOBODY.to_owned())).take(IDS).collect()
+        chunk.chain(std::iter::repeat(PADDING.to_owned())).take(IDS).collect()
     };
     let trips = lists.map(|list| list.len().div_ceil(IDS)).into_iter().max().unwrap_or_default();
     let mut found = Vec::new();
@@ -220,16 +220,16 @@ mod tests {
         let insert =
             Insert { into: "blobs (digest, size, body, stored_at)", columns: 4, on_conflict: "", attempt: "try" };
         let mut writing = store.begin().await.unwrap();
-        let mut pile = StatementBatch::new(&writing);
+        let mut statements = StatementBatch::new(&writing);
         let rows: Vec<i64> = (1..=8).collect();
-        pile.insert(&insert, rows, |row, number| {
+        statements.insert(&insert, rows, |row, number| {
             row.bind(format!("digest-{number}")).bind(*number).bind(vec![0_u8]).bind(10 * number)
         });
         let text = |first| format!("UPDATE audit_head SET seq = ${first}, hash = ${} WHERE id = 1", first + 1);
-        pile.add(2, text, |statement| statement.bind(7_i64).bind("the hash"));
+        statements.add(2, text, |statement| statement.bind(7_i64).bind("the hash"));
         // Sizes 5, 2 and 1, and the update.
-        assert_eq!(pile.pieces.len(), 4);
-        pile.write(&mut writing, "try").await.unwrap();
+        assert_eq!(statements.pieces.len(), 4);
+        statements.write(&mut writing, "try").await.unwrap();
         commit(writing).await.unwrap();
         let rows = sqlx::query("SELECT * FROM blobs ORDER BY size").fetch_all(&store.read).await.unwrap();
         let found: Vec<(String, i64, i64)> =

@@ -19,8 +19,8 @@ const INSERT: Insert = Insert {
     attempt: "store blobs",
 };
 
-/// Sealed bytes. They may replace the same bytes in the clear, from before they were marked sensitive; never the
-/// reverse.
+/// Sealed bytes. They replace an unsealed copy that was stored before the bytes were marked sensitive. An unsealed
+/// copy never replaces sealed bytes.
 const INSERT_SEALED: Insert = Insert {
     into: "blobs (digest, size, body, stored_at, sealed_with)",
     columns: 5,
@@ -36,8 +36,8 @@ pub(crate) async fn put(connection: &mut AnyConnection, blobs: &BTreeMap<Digest,
 }
 
 /// As [`put`], in a batch with other statements.
-pub(crate) fn pile<'p>(pile: &mut StatementBatch<'p>, blobs: BTreeMap<Digest, &'p [u8]>, now: Timestamp) {
-    pile.insert(&INSERT, blobs.into_iter().map(|(digest, body)| (digest, body, now)).collect(), bind);
+pub(crate) fn add_to_batch<'p>(statements: &mut StatementBatch<'p>, blobs: BTreeMap<Digest, &'p [u8]>, now: Timestamp) {
+    statements.insert(&INSERT, blobs.into_iter().map(|(digest, body)| (digest, body, now)).collect(), bind);
 }
 
 /// As [`put`], for bytes with sensitive values.
@@ -52,12 +52,12 @@ pub(crate) async fn put_sealed(
 
 /// As [`put_sealed`], in a batch with other statements.
 pub(crate) fn batch_sealed(
-    pile: &mut StatementBatch<'_>,
+    statements: &mut StatementBatch<'_>,
     blobs: &BTreeMap<Digest, &[u8]>,
     sealing: &Sealing,
     now: Timestamp,
 ) -> Result<()> {
-    pile.insert(&INSERT_SEALED, seal(blobs, sealing, now)?, bind_sealed);
+    statements.insert(&INSERT_SEALED, seal(blobs, sealing, now)?, bind_sealed);
     Ok(())
 }
 

@@ -15,7 +15,7 @@ use sqlx::any::AnyRow;
 use std::fmt::{self, Display};
 use uuid::Uuid;
 
-/// The rules of [`margrave_core::deployment_state::judge`] in SQL, over `d` (deployments), `s` (statuses) and `c`
+/// The rules of [`margrave_core::deployment_state::plan_write`] in SQL, over `d` (deployments), `s` (statuses) and `c`
 /// (client_seen);
 /// `$1` is the instant before which a client counts as offline. The conformance suite compares the two.
 macro_rules! deployment_state_case {
@@ -138,7 +138,7 @@ pub struct DeploymentView {
 
 pub(crate) fn read_deployment(row: Columns<'_>, sealing: &Sealing) -> Result<Deployment> {
     let id = row.parsed("id")?;
-    let (values, sensitive) = row.json_sealed("parameter_values", answers_cell(&id), sealing)?;
+    let (values, sensitive) = row.json_sealed("parameter_values", values_cell(&id), sealing)?;
     Ok(Deployment {
         id,
         client: row.parsed("client_id")?,
@@ -169,7 +169,7 @@ pub struct Place {
 }
 
 /// The cell with the values of a deployment.
-pub(crate) fn answers_cell(id: &DeploymentId) -> Cell<'_> {
+pub(crate) fn values_cell(id: &DeploymentId) -> Cell<'_> {
     Cell::new("deployments.parameter_values", id)
 }
 
@@ -178,7 +178,7 @@ pub(crate) struct RevisionName(pub(crate) DeploymentId, pub(crate) i64);
 
 impl RevisionName {
     /// The cell with its values.
-    pub(crate) fn answers_cell(&self) -> Cell<'_> {
+    pub(crate) fn values_cell(&self) -> Cell<'_> {
         Cell::new("deployment_revisions.parameter_values", self)
     }
 }
@@ -201,8 +201,7 @@ pub(crate) fn read_view(row: &AnyRow, sealing: &Sealing) -> Result<DeploymentVie
 fn read_revision(row: &AnyRow, sealing: &Sealing) -> Result<DeploymentRevision> {
     let row = Columns::of("deployment_revisions", row);
     let (deployment, revision) = (row.parsed("deployment_id")?, row.number("revision")?);
-    let (values, _) =
-        row.json_sealed("parameter_values", RevisionName(deployment, revision).answers_cell(), sealing)?;
+    let (values, _) = row.json_sealed("parameter_values", RevisionName(deployment, revision).values_cell(), sealing)?;
     Ok(DeploymentRevision {
         deployment,
         revision,
@@ -226,7 +225,7 @@ impl Store {
         row.during("read a deployment")?.map(|row| read_view(&row, &self.sealing)).transpose()
     }
 
-    /// In order of id. `offline_before` as in [`margrave_core::deployment_state::judge`], needed for the state filter.
+    /// In order of id. `offline_before` as in [`margrave_core::deployment_state::plan_write`], needed for the state filter.
     pub async fn deployments_page(
         &self,
         filter: &DeploymentFilter,

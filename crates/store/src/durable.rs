@@ -22,7 +22,7 @@ const COMING: Duration = Duration::from_micros(200);
 pub(crate) struct Log {
     path: PathBuf,
     /// Commits that do not wait for the disk: started, ended either way, and those of them that are on disk.
-    begun: AtomicU64,
+    started: AtomicU64,
     ended: AtomicU64,
     kept: AtomicU64,
     /// One sync at a time: a caller that waited for one often needs no other.
@@ -31,22 +31,22 @@ pub(crate) struct Log {
 
 impl Log {
     /// Nothing counts as synced at start: a killed process may have left commits that did not wait.
-    pub(crate) fn beside(database: &Path) -> Self {
+    pub(crate) fn temporary(database: &Path) -> Self {
         let mut path = database.as_os_str().to_owned();
         path.push("-wal");
         let found = || AtomicU64::new(1);
-        Self { path: path.into(), begun: found(), ended: found(), kept: AtomicU64::new(0), syncing: Mutex::default() }
+        Self { path: path.into(), started: found(), ended: found(), kept: AtomicU64::new(0), syncing: Mutex::default() }
     }
 
     /// Call before a commit that does not wait for the disk, so that no reader sees it and assumes that it is on disk.
     pub(crate) fn begin(self: &Arc<Self>) -> OngoingCommit {
-        self.begun.fetch_add(1, Ordering::AcqRel);
+        self.started.fetch_add(1, Ordering::AcqRel);
         OngoingCommit(Arc::clone(self))
     }
 
     /// All commits so far, for the holder of the write connection.
     pub(crate) fn commits_so_far(&self) -> u64 {
-        self.begun.load(Ordering::Acquire)
+        self.started.load(Ordering::Acquire)
     }
 
     /// A later commit waited for the disk, which includes these.
@@ -120,7 +120,7 @@ mod tests {
 
     fn log() -> (tempfile::TempDir, Arc<Log>) {
         let folder = tempfile::tempdir().unwrap();
-        let log = Log::beside(&folder.path().join("margrave.db"));
+        let log = Log::temporary(&folder.path().join("margrave.db"));
         std::fs::write(folder.path().join("margrave.db-wal"), "frames").unwrap();
         (folder, Arc::new(log))
     }

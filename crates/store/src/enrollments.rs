@@ -30,7 +30,7 @@ pub struct Enrollment {
     pub used_at: Option<Timestamp>,
 }
 
-struct Held {
+struct StoredToken {
     client: ClientId,
     expires_at: Timestamp,
     used: Option<(Timestamp, String)>,
@@ -50,7 +50,7 @@ async fn lock_client(connection: &mut AnyConnection, secret_hash: &str) -> Resul
 }
 
 /// Locks the row for the rest of the transaction: of two keys at the same time, one waits and finds the token used.
-async fn lock(connection: &mut AnyConnection, secret_hash: &str) -> Result<Option<Held>> {
+async fn lock(connection: &mut AnyConnection, secret_hash: &str) -> Result<Option<StoredToken>> {
     let row = sqlx::query(
         "UPDATE enrollment_tokens SET client_id = client_id WHERE secret_hash = $1
          RETURNING client_id, expires_at, used_at, key_hash",
@@ -61,7 +61,7 @@ async fn lock(connection: &mut AnyConnection, secret_hash: &str) -> Result<Optio
     .during("lock an enrollment token")?;
     let Some(row) = row else { return Ok(None) };
     let row = Columns::of("enrollment_tokens", &row);
-    Ok(Some(Held {
+    Ok(Some(StoredToken {
         client: row.parsed("client_id")?,
         expires_at: row.time("expires_at")?,
         used: row.time_maybe("used_at")?.zip(row.text_maybe("key_hash")?),

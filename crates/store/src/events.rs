@@ -62,12 +62,12 @@ pub struct EventBounds {
 /// commit.
 pub(crate) async fn append(transaction: &mut WriteTransaction, events: Vec<NewEvent>, now: Timestamp) -> Result<()> {
     let events = number(transaction, events, now).await?;
-    let mut pile = StatementBatch::new(transaction);
-    self::pile(&mut pile, events);
-    pile.write(transaction, "write events").await
+    let mut statements = StatementBatch::new(transaction);
+    self::add_to_batch(&mut statements, events);
+    statements.write(transaction, "write events").await
 }
 
-/// Assigns ids to events that are written before the commit, by [`pile`].
+/// Assigns ids to events that are written before the commit, by [`statements`].
 pub(crate) async fn number(
     transaction: &mut WriteTransaction,
     events: Vec<NewEvent>,
@@ -94,20 +94,20 @@ pub(crate) fn number_after(
 ) -> Vec<Event> {
     let events: Vec<Event> =
         (newest + 1..).zip(events).map(|(id, what)| Event { id, at: now, what: what.bounded() }).collect();
-    transaction.tell(newest + events.len() as i64);
+    transaction.announce(newest + events.len() as i64);
     events
 }
 
-pub(crate) fn move_head(pile: &mut StatementBatch<'_>, events: &[Event]) {
+pub(crate) fn move_head(statements: &mut StatementBatch<'_>, events: &[Event]) {
     if let Some(Event { id: newest, .. }) = events.last() {
         let newest = *newest;
         let text = |first| format!("UPDATE event_head SET newest = ${first} WHERE id = 1");
-        pile.add(1, text, move |statement| statement.bind(newest));
+        statements.add(1, text, move |statement| statement.bind(newest));
     }
 }
 
-pub(crate) fn pile(pile: &mut StatementBatch<'_>, events: Vec<Event>) {
-    pile.insert(&INSERT, events, bind);
+pub(crate) fn add_to_batch(statements: &mut StatementBatch<'_>, events: Vec<Event>) {
+    statements.insert(&INSERT, events, bind);
 }
 
 const INSERT: Insert = Insert {

@@ -89,7 +89,7 @@ pub use removals::{RemovalFilter, RemovalPlace};
 pub use retention::{PRUNE_ROWS_MAX, Retention};
 pub use rollouts::{BATCH_TARGETS_MAX, BatchItem, BatchWrite, UnfinishedRollout};
 pub use seal::{SEAL_KEY_BYTES, Seal, SealError};
-pub use seen::{SILENT_MAX, SeenAt};
+pub use seen::{OFFLINE_MAX, SeenAt};
 pub use sessions::{SessionOwner, SignedIn, WebSession};
 pub use statuses::{FailedAttempts, STATUS_HISTORY_MAX, StatusOutcome, StatusWrite};
 pub use summary::{OfflineSite, Summary};

@@ -58,7 +58,7 @@ pub struct Store {
     pub(crate) checkpoints: Option<Arc<Checkpoints>>,
     /// Transactions committed by this process.
     commits: Arc<AtomicU64>,
-    /// Stored in the transaction of the next writing call.
+    /// The idempotency record that the next write transaction stores.
     pub(crate) key: Option<Arc<KeyWrite>>,
     /// The newest committed event, as far as this server knows.
     pub(crate) events: Arc<watch::Sender<i64>>,
@@ -79,7 +79,7 @@ pub(crate) struct WriteTransaction {
 
 /// When a commit reaches the disk.
 enum Durability {
-    /// With the commit, which includes this many earlier commits that did not wait.
+    /// The commit waits for the disk. It also flushes this many earlier commits that did not wait.
     Now(Option<(Arc<Log>, u64)>),
     /// With a later commit that waits, or on request.
     Soon(Arc<Log>),
@@ -97,7 +97,7 @@ impl WriteTransaction {
     }
 
     /// Events up to this id are written and wait for the commit.
-    pub(crate) fn tell(&mut self, newest: i64) {
+    pub(crate) fn announce(&mut self, newest: i64) {
         self.newest = Some(newest);
     }
 }
@@ -153,7 +153,7 @@ impl Store {
         let write = connect(&url, sqlite_pool(1, WRITER_PRAGMAS)).await?;
         let read = connect(&url, sqlite_pool(options.readers.max(1), READER_PRAGMAS)).await?;
         let checkpoints = Arc::new(Checkpoints::connect(&url).await?);
-        let log = Some(Arc::new(Log::beside(&database_file(&url)?)));
+        let log = Some(Arc::new(Log::temporary(&database_file(&url)?)));
         Ok(Self { checkpoints: Some(checkpoints), log, ..Self::new(read, write, BEGIN_KEPT, false) })
     }
 
@@ -174,9 +174,9 @@ impl Store {
         Self { read, write, begin, shared, log, checkpoints, commits, key, events, sealing }
     }
 
-    /// Wakes readers that wait for events; a known number wakes none.
+    /// Wakes readers that wait for events newer than the last announced one.
     pub(crate) fn announce_events(&self, newest: i64) {
-        tell(&self.events, newest);
+        announce(&self.events, newest);
     }
 
     /// Whether other servers may write to this database at the same time.
@@ -272,12 +272,12 @@ pub(crate) async fn commit(writing: WriteTransaction) -> Result<()> {
     }
     commits.fetch_add(1, Ordering::AcqRel);
     if let Some(newest) = newest {
-        tell(&events, newest);
+        announce(&events, newest);
     }
     Ok(())
 }
 
-fn tell(events: &watch::Sender<i64>, newest: i64) {
+fn announce(events: &watch::Sender<i64>, newest: i64) {
     events.send_if_modified(|known| {
         let news = newest > *known;
         *known = newest.max(*known);

@@ -190,9 +190,9 @@ impl Store {
                 dereference(&mut transaction, &removed.during("delete a removed deployment")?).await?;
             }
         }
-        let mut pile = StatementBatch::new(&transaction);
-        outcomes.pile(&mut pile);
-        pile.write(&mut transaction, "store the outcomes of removed deployments").await?;
+        let mut statements = StatementBatch::new(&transaction);
+        outcomes.add_to_batch(&mut statements);
+        statements.write(&mut transaction, "store the outcomes of removed deployments").await?;
         commit(transaction).await?;
         Ok(rows.len() as u64)
     }

@@ -102,7 +102,7 @@ fn read(row: &AnyRow) -> Result<RolloutProgress> {
 }
 
 /// The cell with the values of a rollout.
-fn answers_cell(id: &Uuid) -> Cell<'_> {
+fn values_cell(id: &Uuid) -> Cell<'_> {
     Cell::new("rollouts.parameter_values", id)
 }
 
@@ -117,8 +117,8 @@ fn read_actor(row: Columns<'_>) -> Result<Actor> {
 impl Store {
     /// Records the intent (one row, whatever the number of targets) with its audit entry.
     pub async fn rollout_create(&self, rollout: &Rollout) -> Result<()> {
-        let answers = if rollout.sensitive {
-            self.sealing.text(answers_cell(&rollout.id), &to_json(&rollout.values))?
+        let values = if rollout.sensitive {
+            self.sealing.text(values_cell(&rollout.id), &to_json(&rollout.values))?
         } else {
             to_json(&rollout.values)
         };
@@ -134,7 +134,7 @@ impl Store {
         .bind(rollout.kind.as_str())
         .bind(rollout.application.as_str())
         .bind(&rollout.version)
-        .bind(answers)
+        .bind(values)
         .bind(rollout.policy.to_text())
         .bind(rollout.targets.len() as i64)
         .bind(&rollout.actor.name)
@@ -236,15 +236,15 @@ impl Store {
             let RolloutProgress { id, kind, application, version, done, skipped, actor, .. } = progress;
             let (created_at, finished_at, rollback_to) =
                 (progress.created_at, progress.finished_at, progress.rollback_to);
-            let (answers, sensitive) =
-                Columns::of("rollouts", row).json_sealed("parameter_values", answers_cell(&id), &self.sealing)?;
+            let (values, sensitive) =
+                Columns::of("rollouts", row).json_sealed("parameter_values", values_cell(&id), &self.sealing)?;
             let policy = Columns::of("rollouts", row).named("policy", PolicyUpdate::parse)?;
             rollouts.push(Rollout {
                 id,
                 kind,
                 application,
                 version,
-                values: answers,
+                values,
                 sensitive,
                 policy,
                 targets,
@@ -288,7 +288,7 @@ impl Store {
         let row = sqlx::query("SELECT parameter_values FROM rollouts WHERE id = $1").bind(id.to_string());
         let row = row.fetch_optional(&self.read).await.during("read the values of a rollout")?;
         let Some(row) = row else { return Ok(None) };
-        Columns::of("rollouts", &row).json_sealed("parameter_values", answers_cell(&id), &self.sealing).map(Some)
+        Columns::of("rollouts", &row).json_sealed("parameter_values", values_cell(&id), &self.sealing).map(Some)
     }
 
     /// The targets of a rollout, in the order they are processed.

@@ -127,5 +127,5 @@ pub(crate) fn to_json(value: &impl serde::Serialize) -> String {
 
 /// A manifest version for a column; versions we issue stay below 2^53.
 pub(crate) fn version_column(version: u64) -> Result<i64> {
-    i64::try_from(version).map_err(|_| StoreError::Misuse(format!("version {version} does not fit the database")))
+    i64::try_from(version).map_err(|_| StoreError::Misuse(format!("version {version} is too large for the database")))
 }

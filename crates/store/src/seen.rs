@@ -14,7 +14,7 @@ use sqlx::AnyConnection;
 use std::collections::BTreeMap;
 
 /// Clients marked offline in one transaction; the caller repeats while it finds that many.
-pub const SILENT_MAX: usize = 500;
+pub const OFFLINE_MAX: usize = 500;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeenAt {
@@ -36,11 +36,11 @@ impl Store {
         let newest: Vec<(&str, i64)> = newest.into_iter().collect();
         let mut transaction = self.begin().await?;
         INSERT.rows(&mut transaction, &newest, |row, (client, at)| row.bind((*client).to_owned()).bind(*at)).await?;
-        tell(&mut transaction, now).await?;
+        write_events(&mut transaction, now).await?;
         commit(transaction).await
     }
 
-    /// Marks accepted clients not seen since `since` as offline, at most [`SILENT_MAX`] of them; returns how many.
+    /// Marks accepted clients not seen since `since` as offline, at most [`OFFLINE_MAX`] of them; returns how many.
     pub async fn offline_write(&self, since: Timestamp, now: Timestamp) -> Result<usize> {
         // Searches outside of the transaction, so that writers do not wait for a scan.
         let rows = sqlx::query(
@@ -48,7 +48,7 @@ impl Store {
              WHERE s.offline_at IS NULL AND s.seen_at < $1 AND c.state = 'accepted' ORDER BY s.client_id LIMIT $2",
         )
         .bind(since.0)
-        .bind(SILENT_MAX as i64)
+        .bind(OFFLINE_MAX as i64)
         .fetch_all(&self.read)
         .await
         .during("find clients that went offline")?;
@@ -105,7 +105,7 @@ pub(crate) async fn first(
 const CONNECTED: &str = "client.connected";
 
 /// Writes events for the rows just written; in a fleet at rest there are none.
-async fn tell(transaction: &mut WriteTransaction, now: Timestamp) -> Result<()> {
+async fn write_events(transaction: &mut WriteTransaction, now: Timestamp) -> Result<()> {
     let rows = sqlx::query(
         "SELECT client_id, pending_event FROM client_seen WHERE pending_event IS NOT NULL ORDER BY client_id",
     )

@@ -90,11 +90,11 @@ impl Store {
         let mut transaction = self.begin().await?;
         let mut written = BTreeMap::new();
         for some in order.chunks(REPORTS_AT_ONCE) {
-            let mut pile = StatementBatch::new(&transaction);
+            let mut statements = StatementBatch::new(&transaction);
             for &index in some {
-                outcomes[index] = put(&mut pile, index, &reports[index]);
+                outcomes[index] = put(&mut statements, index, &reports[index]);
             }
-            for row in &pile.fetch(&mut transaction, "write statuses").await? {
+            for row in &statements.fetch(&mut transaction, "write statuses").await? {
                 let (index, one) = read_written(row)?;
                 written.insert(index, one);
             }
@@ -123,10 +123,10 @@ impl Store {
             }
             None => Vec::new(),
         };
-        let mut pile = StatementBatch::new(&transaction);
-        remember(&mut pile, entries);
-        events::pile(&mut pile, events);
-        pile.write(&mut transaction, "add to the status history").await?;
+        let mut statements = StatementBatch::new(&transaction);
+        remember(&mut statements, entries);
+        events::add_to_batch(&mut statements, events);
+        statements.write(&mut transaction, "add to the status history").await?;
         commit(transaction).await?;
         Ok(outcomes)
     }
@@ -177,7 +177,7 @@ struct Written {
 }
 
 /// Adds the statement for one report to the batch; it returns a row with the report's `index` if it was written.
-fn put<'a>(pile: &mut StatementBatch<'a>, index: usize, report: &'a StatusWrite) -> StatusOutcome {
+fn put<'a>(statements: &mut StatementBatch<'a>, index: usize, report: &'a StatusWrite) -> StatusOutcome {
     let Ok(adopted) = i64::try_from(report.status.adopted_manifest_version) else {
         return StatusOutcome::VersionOutOfRange;
     };
@@ -223,7 +223,7 @@ fn put<'a>(pile: &mut StatementBatch<'a>, index: usize, report: &'a StatusWrite)
                  previous_state, previous_version, previous_failed_version"
         )
     };
-    pile.add(7, text, move |statement| {
+    statements.add(7, text, move |statement| {
         statement
             .bind(report.status.deployment_id.to_string())
             .bind(report.client.to_string())
@@ -253,7 +253,7 @@ struct Entry<'a> {
     report: &'a StatusWrite,
 }
 
-fn remember<'a>(pile: &mut StatementBatch<'a>, entries: Vec<Entry<'a>>) {
+fn remember<'a>(statements: &mut StatementBatch<'a>, entries: Vec<Entry<'a>>) {
     const INSERT: Insert = Insert {
         into: "status_history (deployment_id, seq, state, adopted_version, body, received_at)",
         columns: 6,
@@ -265,7 +265,7 @@ fn remember<'a>(pile: &mut StatementBatch<'a>, entries: Vec<Entry<'a>>) {
         .map(|entry| (entry.report.status.deployment_id.to_string(), entry.seq - i64::from(STATUS_HISTORY_MAX)))
         .filter(|(_, oldest_kept)| *oldest_kept > 0)
         .collect();
-    pile.insert(&INSERT, entries, |row, Entry { seq, adopted, report }| {
+    statements.insert(&INSERT, entries, |row, Entry { seq, adopted, report }| {
         row.bind(report.status.deployment_id.to_string())
             .bind(*seq)
             .bind(report.status.state.as_str())
@@ -276,7 +276,7 @@ fn remember<'a>(pile: &mut StatementBatch<'a>, entries: Vec<Entry<'a>>) {
     for (deployment, oldest_kept) in outgrown {
         let text =
             |first| format!("DELETE FROM status_history WHERE deployment_id = ${first} AND seq <= ${}", first + 1);
-        pile.add(2, text, move |statement| statement.bind(deployment).bind(oldest_kept));
+        statements.add(2, text, move |statement| statement.bind(deployment).bind(oldest_kept));
     }
 }
 

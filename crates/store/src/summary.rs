@@ -36,7 +36,7 @@ pub struct OfflineSite {
 
 /// Compares the label as an expression, so that SQLite finds labels by device. With the label index
 /// it would read every site of the fleet for each device.
-const SILENT_PLACES: &str = "SELECT site, COUNT(*) AS devices, MAX(seen_at) AS seen_at FROM (
+const OFFLINE_LOCATIONS: &str = "SELECT site, COUNT(*) AS devices, MAX(seen_at) AS seen_at FROM (
          SELECT s.seen_at, (SELECT MIN(l.label_value) FROM device_labels l WHERE l.client_id = d.client_id
                             AND l.device_id = d.device_id AND l.label_key || '' = 'site') AS site
          FROM clients c JOIN devices d ON d.client_id = c.id LEFT JOIN client_seen s ON s.client_id = c.id
@@ -116,7 +116,7 @@ impl Store {
 
     /// Offline devices of accepted clients by site, most first.
     pub async fn offline_sites(&self, offline_before: Timestamp, limit: u32) -> Result<Vec<OfflineSite>> {
-        let rows = sqlx::query(SILENT_PLACES)
+        let rows = sqlx::query(OFFLINE_LOCATIONS)
             .bind(offline_before.0)
             .bind(i64::from(limit))
             .fetch_all(&self.read)
@@ -184,7 +184,7 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
-    use super::SILENT_PLACES;
+    use super::OFFLINE_LOCATIONS;
     use crate::{Store, StoreOptions};
     use sqlx::{AssertSqlSafe, Row as _};
 
@@ -192,7 +192,7 @@ mod tests {
     async fn finds_the_site_of_an_offline_device_by_device() {
         let options = StoreOptions { url: "sqlite::memory:".to_owned(), readers: 1 };
         let store = Store::open(&options).await.unwrap();
-        let explain = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {SILENT_PLACES}")));
+        let explain = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {OFFLINE_LOCATIONS}")));
         let rows = explain.bind(0_i64).bind(6_i64).fetch_all(&store.read).await.unwrap();
         let details: Vec<String> = rows.iter().map(|row| row.get("detail")).collect();
         let labels: Vec<&String> = details.iter().filter(|detail| detail.contains(" l ")).collect();

@@ -60,12 +60,12 @@ pub(super) async fn blob(
     digest: &Digest,
     size: u64,
     path: &Path,
-    pace: &RateLimit,
+    rate_limit: &RateLimit,
 ) -> Result<(), ArtifactError> {
     let part = path.with_extension("part");
     let mut resumes = 0;
     loop {
-        match attempt(registry, repository, digest, size, &part, pace).await {
+        match attempt(registry, repository, digest, size, &part, rate_limit).await {
             Ok(()) => break,
             Err(ArtifactError::Download { .. }) if resumes < RESUMES_MAX => resumes += 1,
             Err(error) => return Err(error),
@@ -90,7 +90,7 @@ async fn attempt(
     digest: &Digest,
     size: u64,
     part: &Path,
-    pace: &RateLimit,
+    rate_limit: &RateLimit,
 ) -> Result<(), ArtifactError> {
     let there = tokio::fs::metadata(part).await.map_or(0, |metadata| metadata.len());
     let there = if there > size { 0 } else { there };
@@ -112,7 +112,7 @@ async fn attempt(
             let message = format!("layer {digest} is larger than the {size} bytes in its manifest");
             return Err(OciError::new(Kind::Damaged, message).into());
         }
-        pace.take(chunk.len()).await;
+        rate_limit.take(chunk.len()).await;
         let written = file.write_all(&chunk).await;
         written.map_err(|error| full(part, error))?;
     }
@@ -121,7 +121,12 @@ async fn attempt(
 }
 
 /// A small file from an HTTPS URL.
-pub(super) async fn url(url: &Url, ca: Option<&str>, max: u64, pace: &RateLimit) -> Result<Vec<u8>, ArtifactError> {
+pub(super) async fn url(
+    url: &Url,
+    ca: Option<&str>,
+    max: u64,
+    rate_limit: &RateLimit,
+) -> Result<Vec<u8>, ArtifactError> {
     let host = url.host_str().unwrap_or_default().to_owned();
     let failed = |error: reqwest::Error| broken(&host, &error.without_url().to_string());
     let mut builder = reqwest::Client::builder()
@@ -142,7 +147,7 @@ pub(super) async fn url(url: &Url, ca: Option<&str>, max: u64, pace: &RateLimit)
         if bytes.len() as u64 + chunk.len() as u64 > max {
             return Err(ArtifactError::Unusable(format!("the response of `{host}` is larger than {max} bytes")));
         }
-        pace.take(chunk.len()).await;
+        rate_limit.take(chunk.len()).await;
         bytes.extend_from_slice(&chunk);
     }
     Ok(bytes)
@@ -171,9 +176,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn concurrent_downloads_share_the_rate_limit() {
-        let pace = RateLimit::new(1000);
+        let rate_limit = RateLimit::new(1000);
         let start = Instant::now();
-        tokio::join!(pace.take(1000), pace.take(500), pace.take(500));
+        tokio::join!(rate_limit.take(1000), rate_limit.take(500), rate_limit.take(500));
         assert_eq!(start.elapsed().as_secs(), 2);
         RateLimit::new(0).take(usize::MAX).await;
         assert_eq!(start.elapsed().as_secs(), 2);

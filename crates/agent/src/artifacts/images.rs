@@ -20,7 +20,7 @@ pub struct ImageParts {
 impl Artifacts {
     /// Whether downloads are limited.
     pub fn is_rate_limited(&self) -> bool {
-        self.pace.is_limited()
+        self.rate_limit.is_limited()
     }
 
     fn image_folder(&self, name: &str) -> PathBuf {
@@ -39,7 +39,7 @@ impl Artifacts {
             self.check_room(blob.size, &path)?;
             if !is_there(&path, &blob.digest) {
                 let repository = place.repository.as_str();
-                download::blob(&mut registry, repository, &blob.digest, blob.size, &path, &self.pace).await?;
+                download::blob(&mut registry, repository, &blob.digest, blob.size, &path, &self.rate_limit).await?;
             }
             parts.push((blob.digest.clone(), path));
         }

@@ -57,17 +57,17 @@ pub(super) async fn load(config: &AgentConfig, clock: &dyn Clock) -> anyhow::Res
 }
 
 /// The deployment that matches a name, an id or the beginning of an id.
-pub(super) fn find(report: &Report, wanted: &str) -> anyhow::Result<DeploymentId> {
-    let mut found = report.deployments.iter().filter(|found| matches_deployment(found, wanted));
+pub(super) fn find(report: &Report, requested: &str) -> anyhow::Result<DeploymentId> {
+    let mut found = report.deployments.iter().filter(|found| matches_deployment(found, requested));
     let Some(first) = found.next() else {
-        anyhow::bail!("no deployment `{wanted}` on this device: see `margrave-agent status`")
+        anyhow::bail!("no deployment `{requested}` on this device: see `margrave-agent status`")
     };
-    anyhow::ensure!(found.next().is_none(), "`{wanted}` matches several deployments: give the full id");
+    anyhow::ensure!(found.next().is_none(), "`{requested}` matches several deployments: give the full id");
     Ok(first.id)
 }
 
-fn matches_deployment(found: &DeploymentReport, wanted: &str) -> bool {
-    found.id.to_string().starts_with(wanted) || found.name.as_deref() == Some(wanted)
+fn matches_deployment(found: &DeploymentReport, requested: &str) -> bool {
+    found.id.to_string().starts_with(requested) || found.name.as_deref() == Some(requested)
 }
 
 pub(super) fn status(report: &Report, output: Output) -> anyhow::Result<()> {
@@ -107,13 +107,13 @@ pub(super) fn status(report: &Report, output: Output) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub(super) fn explain(report: &Report, wanted: Option<&str>, output: Output) -> anyhow::Result<()> {
+pub(super) fn explain(report: &Report, requested: Option<&str>, output: Output) -> anyhow::Result<()> {
     let mut report = report.clone();
-    if let Some(wanted) = wanted {
-        report.deployments.retain(|found| matches_deployment(found, wanted));
+    if let Some(requested) = requested {
+        report.deployments.retain(|found| matches_deployment(found, requested));
         anyhow::ensure!(
             !report.deployments.is_empty(),
-            "no deployment `{wanted}` on this device: see `margrave-agent status`"
+            "no deployment `{requested}` on this device: see `margrave-agent status`"
         );
     }
     let mut out = anstream::stdout();

@@ -38,15 +38,15 @@ fn uses_the_newest_of_incomparable_trust_bundles() {
 fn a_device_without_identity_reports_what_it_waits_for() {
     let folder = tempfile::tempdir().unwrap();
     let mut config = AgentConfig { state_dir: folder.path().to_owned(), ..AgentConfig::default() };
-    let said = |config: &AgentConfig| waiting_reason(config).unwrap();
+    let message = |config: &AgentConfig| waiting_reason(config).unwrap();
     let command = format!("`margrave-agent enroll --state-dir {} --trust-url URL", folder.path().display());
-    assert!(said(&config).contains(&command) && said(&config).contains("margrave client enrollment-token"));
-    assert!(!said(&AgentConfig::default()).contains("--state-dir"), "the default folder is not mentioned");
+    assert!(message(&config).contains(&command) && message(&config).contains("margrave client enrollment-token"));
+    assert!(!message(&AgentConfig::default()).contains("--state-dir"), "the default folder is not mentioned");
     config.trust.token_file = Some(PathBuf::from("/etc/margrave/enrollment-token"));
     let token = "this device has no identity yet: waiting for a token in `/etc/margrave/enrollment-token`, or for";
-    assert!(said(&config).starts_with(token), "{}", said(&config));
+    assert!(message(&config).starts_with(token), "{}", message(&config));
     config.identity.certificate = Some(folder.path().join("cert.pem"));
-    assert!(said(&config).contains("waiting for the certificate"), "{}", said(&config));
+    assert!(message(&config).contains("waiting for the certificate"), "{}", message(&config));
     std::fs::write(folder.path().join("cert.pem"), "").unwrap();
     assert_eq!(waiting_reason(&config), None);
 }

@@ -11,7 +11,7 @@ use super::{Goal, Machine};
 use crate::codes::Code;
 use indexmap::IndexMap;
 use margo::Digest;
-use margo::manifest::{Held, StateManifest, Verdict, judge};
+use margo::manifest::{RollbackFloor, StateManifest, Verdict, compare};
 use margrave_core::time::Timestamp;
 use rand::RngCore;
 use std::collections::HashSet;
@@ -158,14 +158,14 @@ impl Machine {
         }
         let held = self.held();
         let version = manifest.manifest_version;
-        match judge(held.as_ref(), version, &body_digest) {
+        match compare(held.as_ref(), version, &body_digest) {
             // DS-23: logged as a security event.
-            Verdict::Violation { held, offered } if held == offered => {
+            Verdict::Violation { floor, offered } if floor == offered => {
                 let text = format!("manifest version {offered} was offered again with different content");
                 self.refuse(Code::ManifestConflict, text, now, rng);
             }
-            Verdict::Violation { held, offered } => {
-                let text = format!("manifest version {offered} is older than the accepted version {held}");
+            Verdict::Violation { floor, offered } => {
+                let text = format!("manifest version {offered} is older than the accepted version {floor}");
                 self.refuse(Code::ManifestOlder, text, now, rng);
             }
             Verdict::Unchanged if self.accepted.is_some() => self.manifest_unchanged(manifest, etag, body, now, rng),
@@ -205,7 +205,7 @@ impl Machine {
     }
 
     /// The rollback floor, from whichever record still has it (DS-22).
-    pub(super) fn held(&self) -> Option<Held> {
+    pub(super) fn held(&self) -> Option<RollbackFloor> {
         let accepted = self.accepted.as_ref().map(|goal| goal.record.held());
         let reconciled = self.reconciled.as_ref().map(Reconciled::held);
         [accepted, reconciled, self.floor.clone()].into_iter().flatten().max_by_key(|held| held.version)

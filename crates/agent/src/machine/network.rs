@@ -4,7 +4,7 @@ use super::Machine;
 use super::io::{Answer, Effect, Level, Request, RequestId, Response};
 use super::long_poll::{LongPoll, Wait};
 use super::report::Topic;
-use super::schedule::{Lane, asked_for, problem_of};
+use super::schedule::{Lane, problem_of, requested_delay};
 use crate::codes::Code;
 use margo::DeploymentId;
 use margo::problem::ProblemType;
@@ -240,7 +240,7 @@ impl Machine {
             // An operator must accept this client first, possibly soon: retry often at first, then less and less often.
             let since = *self.network.refused_since.get_or_insert(now);
             let wait = self.settings.poll.after_refusal(now.since(since), rng);
-            due = now.plus(asked_for(answer, now, rng).map_or(wait, |asked| asked.max(wait)));
+            due = now.plus(requested_delay(answer, now, rng).map_or(wait, |requested| requested.max(wait)));
             self.network.lane(lane).due = due;
         }
         if matches!(

@@ -98,11 +98,11 @@ fn eligible(document: &ApplicationDeployment, capabilities: &DeviceCapabilities)
         return Err((Code::NoRuntime, runtime::NO_RUNTIME.to_owned()));
     }
     let profile = &document.spec.deployment_profile;
-    let fit = evaluate(profile.profile_type, profile.device_constraints.as_ref(), capabilities);
-    if fit.outcome != Outcome::No {
+    let compatibility = evaluate(profile.profile_type, profile.device_constraints.as_ref(), capabilities);
+    if compatibility.outcome != Outcome::No {
         return Ok(());
     }
-    let against: Vec<_> = fit.reasons.iter().filter(|reason| reason.outcome == Outcome::No).collect();
+    let against: Vec<_> = compatibility.reasons.iter().filter(|reason| reason.outcome == Outcome::No).collect();
     let code = match against.first().map(|reason| reason.rule.as_str()) {
         Some("deploymentType") => Code::TypeUnsupported,
         Some("cpu" | "memory" | "storage") => Code::CapacityMissing,

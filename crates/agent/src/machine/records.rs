@@ -2,7 +2,7 @@
 
 use crate::codes::Code;
 use indexmap::IndexMap;
-use margo::manifest::{Held, StateManifest};
+use margo::manifest::{RollbackFloor, StateManifest};
 use margo::status::DeploymentStatus;
 use margo::{DeploymentId, DeviceId, Digest};
 use margrave_core::time::Timestamp;
@@ -26,8 +26,8 @@ pub struct Accepted {
 }
 
 impl Accepted {
-    pub fn held(&self) -> Held {
-        Held { version: self.version, body_digest: self.body_digest.clone() }
+    pub fn held(&self) -> RollbackFloor {
+        RollbackFloor { version: self.version, body_digest: self.body_digest.clone() }
     }
 
     /// Parses the text again; `None` if this version cannot read what an earlier version accepted.
@@ -51,8 +51,8 @@ pub struct Reconciled {
 }
 
 impl Reconciled {
-    pub fn held(&self) -> Held {
-        Held { version: self.version, body_digest: self.body_digest.clone() }
+    pub fn held(&self) -> RollbackFloor {
+        RollbackFloor { version: self.version, body_digest: self.body_digest.clone() }
     }
 }
 
@@ -122,7 +122,7 @@ pub struct AbandonedRevision {
 pub struct Loaded {
     pub accepted: Option<Accepted>,
     /// The rollback floor from copies, if `accepted` itself cannot be read.
-    pub floor: Option<Held>,
+    pub floor: Option<RollbackFloor>,
     pub reconciled: Option<Reconciled>,
     pub statuses: StatusEntries,
     pub devices: DevicesReported,

@@ -194,7 +194,8 @@ impl Machine {
     fn deployment_report(&self, id: DeploymentId) -> DeploymentReport {
         let goal = self.accepted.as_ref();
         let document = goal.and_then(|goal| goal.documents.get(&id));
-        let wanted = goal.and_then(|goal| goal.manifest.deployments.iter().find(|wanted| wanted.deployment_id == id));
+        let desired =
+            goal.and_then(|goal| goal.manifest.deployments.iter().find(|desired| desired.deployment_id == id));
         let entry = self.statuses.get(&id);
         let name = match document {
             Some(Document::Ready(document)) => Some(document.metadata.name.clone()),
@@ -215,10 +216,10 @@ impl Machine {
             id,
             name,
             device: entry.and_then(|entry| entry.status.device_id.clone()).or_else(|| self.devices.own().cloned()),
-            desired: if wanted.is_some() { "present" } else { "absent" }.to_owned(),
-            wanted_digest: wanted.map(|wanted| wanted.digest.clone()),
+            desired: if desired.is_some() { "present" } else { "absent" }.to_owned(),
+            wanted_digest: desired.map(|desired| desired.digest.clone()),
             instead_digest: goal.and_then(|goal| goal.instead.get(&id)).map(|(digest, _)| digest.clone()),
-            policy: goal.filter(|_| wanted.is_some()).map(|goal| drift::policy(goal, id).to_string()),
+            policy: goal.filter(|_| desired.is_some()).map(|goal| drift::policy(goal, id).to_string()),
             drift: self.work.noticed.get(&id).map(|noticed| DriftReport {
                 at: noticed.at,
                 differs: drift::sentence(&noticed.differs),

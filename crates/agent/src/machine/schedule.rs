@@ -216,17 +216,17 @@ fn delay_after(answer: &Answer, attempts: u32, retry: RetryPolicy, now: Timestam
         (_, Some(BackoffStrategy::Fixed | BackoffStrategy::None)) => retry.delay(0, rng),
         _ => retry.delay(attempts, rng),
     };
-    asked_for(answer, now, rng).map_or(own, |asked| asked.max(own))
+    requested_delay(answer, now, rng).map_or(own, |requested| requested.max(own))
 }
 
 /// The delay that the server requests, if any.
-pub(super) fn asked_for(answer: &Answer, now: Timestamp, rng: &mut dyn RngCore) -> Option<Duration> {
+pub(super) fn requested_delay(answer: &Answer, now: Timestamp, rng: &mut dyn RngCore) -> Option<Duration> {
     let Answer::Response(response) = answer else { return None };
-    let asked = response.retry_after.as_deref().and_then(|text| retry_after(text, now));
+    let requested = response.retry_after.as_deref().and_then(|text| retry_after(text, now));
     let advised = || problem_of(response).and_then(|problem| problem.retry_after_seconds).map(Duration::from_secs);
     // A little later than requested, never earlier: clients with the same time must not all return at once.
-    let asked = asked.or_else(advised)?;
-    Some(asked.min(RETRY_AFTER_MAX).mul_f64(1.0 + 0.1 * fraction(rng)))
+    let requested = requested.or_else(advised)?;
+    Some(requested.min(RETRY_AFTER_MAX).mul_f64(1.0 + 0.1 * fraction(rng)))
 }
 
 /// The problem document of an error response, if it has one (PRB-03).

@@ -165,7 +165,7 @@ impl Machine {
             let known = self.statuses.get(&id).is_some_and(|entry| entry.digest.is_some());
             if let (false, Some(Document::Ready(document))) = (known, goal.documents.get(&id)) {
                 let components = all_components(document, State::Pending, None);
-                self.tell(
+                self.set_status(
                     id,
                     document_device(document),
                     State::Pending,
@@ -203,7 +203,7 @@ impl Machine {
 
     /// Reports with the version of the accepted manifest (ST-04, ST-05, ST-11).
     #[expect(clippy::too_many_arguments, reason = "these are the fields of a report")]
-    pub(super) fn tell(
+    pub(super) fn set_status(
         &mut self,
         id: DeploymentId,
         device: Option<DeviceId>,

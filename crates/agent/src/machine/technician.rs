@@ -58,7 +58,7 @@ impl Machine {
                     let error = self.hold_error(&document.metadata.name);
                     let components = all_components(&document, State::Pending, None);
                     let device = document_device(&document);
-                    self.tell(id, device, State::Pending, error, components, step.digest.clone(), now);
+                    self.set_status(id, device, State::Pending, error, components, step.digest.clone(), now);
                 }
                 document => {
                     let source = match document {

@@ -260,7 +260,7 @@ impl Machine {
             Some(Document::Unusable { code, message }) => {
                 let error = status_error(code, &id.to_string(), &message);
                 self.warn(code, Some(id), message);
-                self.tell(id, None, State::Failed, Some(error), Vec::new(), Some(digest), now);
+                self.set_status(id, None, State::Failed, Some(error), Vec::new(), Some(digest), now);
                 self.retry_later(id, now, rng);
             }
             // Fetched with the next poll, which has no If-None-Match while content is missing.
@@ -283,7 +283,7 @@ impl Machine {
         let components = all_components(document, State::Failed, Some(&error));
         let device = obstacle.device.clone().or_else(|| document_device(document));
         self.warn(obstacle.code, Some(id), obstacle.message.clone());
-        self.tell(id, device, State::Failed, Some(error), components, Some(digest), now);
+        self.set_status(id, device, State::Failed, Some(error), components, Some(digest), now);
         self.retry_later(id, now, rng);
     }
 
@@ -302,7 +302,7 @@ impl Machine {
             names.into_iter().map(|name| ComponentStatus { name, state: State::Removing, error: None }).collect();
         self.log(Level::Info, None, Some(id), format!("removing: {}", step.reason));
         // ST-11: the version of the manifest that dropped it.
-        self.tell(id, Some(device.clone()), State::Removing, None, components.clone(), None, now);
+        self.set_status(id, Some(device.clone()), State::Removing, None, components.clone(), None, now);
         let item = Item::RemoveAll(device.clone());
         self.activate(id, None, device, VecDeque::from([item]), components, now);
     }
@@ -347,7 +347,7 @@ impl Machine {
     pub(super) fn cancel_outdated(&mut self) {
         let Some(goal) = &self.accepted else { return };
         let outdated =
-            |id: &DeploymentId, active: &Active| goal.wanted(*id) != active.goal.as_ref().map(|goal| &goal.digest);
+            |id: &DeploymentId, active: &Active| goal.desired(*id) != active.goal.as_ref().map(|goal| &goal.digest);
         let stop: Vec<_> =
             self.work.active.iter().filter(|(id, active)| outdated(id, active)).map(|(id, _)| *id).collect();
         for id in stop {

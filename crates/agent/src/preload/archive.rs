@@ -30,10 +30,10 @@ pub(super) fn head(path: &Path) -> Result<Head, PreloadError> {
 /// The contents with these digests, each verified, with a limit on their total size.
 pub(super) fn contents(
     path: &Path,
-    wanted: &HashSet<Digest>,
+    desired: &HashSet<Digest>,
     bytes_max: u64,
 ) -> Result<HashMap<Digest, Vec<u8>>, PreloadError> {
-    let names: HashMap<String, &Digest> = wanted.iter().map(|digest| (entry(digest), digest)).collect();
+    let names: HashMap<String, &Digest> = desired.iter().map(|digest| (entry(digest), digest)).collect();
     let mut found = HashMap::new();
     let mut left = bytes_max;
     let mut archive = tar::Archive::new(File::open(path).map_err(broken(path))?);
@@ -60,13 +60,13 @@ pub(super) fn contents(
 /// Writes one image as an archive for engines, under this name; every layer is verified.
 pub(crate) fn image_archive(path: &Path, image: &Image, name: &str, out: impl Write) -> std::io::Result<()> {
     let mut writer = ImageWriter::new(out, name, &image.config, &image.layers)?;
-    let wanted: HashMap<String, &Digest> =
+    let desired: HashMap<String, &Digest> =
         image.layers.iter().chain([&image.config]).map(|digest| (entry(digest), digest)).collect();
     let mut archive = tar::Archive::new(File::open(path)?);
     for item in archive.entries_with_seek()? {
         let item = item?;
         let name = String::from_utf8_lossy(&item.path_bytes()).into_owned();
-        let Some(digest) = wanted.get(&name) else { continue };
+        let Some(digest) = desired.get(&name) else { continue };
         let size = item.size();
         writer.add(digest, size, item)?;
     }

@@ -73,7 +73,7 @@ pub async fn advice(config: &AgentConfig, places: &Places) -> Option<Advice> {
     }
     let mut found = Vec::new();
     for socket in &places.sockets {
-        if answers(socket).await {
+        if is_responding(socket).await {
             let mut lines = vec!["[compose]".to_owned()];
             if *socket != ComposeConfig::default().socket {
                 lines.push(format!("socket = \"{}\"", socket.display()));
@@ -95,9 +95,9 @@ pub async fn advice(config: &AgentConfig, places: &Places) -> Option<Advice> {
     Some(Advice { found, file, pretended })
 }
 
-async fn answers(socket: &Path) -> bool {
-    let asked = Socket::new(socket);
-    let answer = asked.bytes("/_ping");
+async fn is_responding(socket: &Path) -> bool {
+    let requested = Socket::new(socket);
+    let answer = requested.bytes("/_ping");
     matches!(tokio::time::timeout(PROBE_TIMEOUT, answer).await, Ok(Ok(_)))
 }
 
@@ -118,7 +118,7 @@ impl Advice {
     /// Several lines for a terminal, with the configuration lines in separate blocks.
     pub fn terminal_text(&self) -> String {
         let file = self.file.display();
-        let mut text = format!("This device cannot run applications: no runtime is switched on{}.\n", self.before());
+        let mut text = format!("This device cannot run applications: no runtime is enabled{}.\n", self.before());
         for Found { what, lines } in &self.found {
             let lines: Vec<_> = lines.iter().map(|line| format!("  {line}\n")).collect();
             let _ = writeln!(text, "Found: {what}. To use it, add to {file}:\n\n{}", lines.concat());

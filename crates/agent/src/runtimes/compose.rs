@@ -310,7 +310,7 @@ impl Engine for Compose {
                     error.to_string()
                 })?;
                 let applied = Applied::read(&self.project_folder(&name));
-                let (run, differs) = containers::judge(&found, applied.as_ref());
+                let (run, differs) = containers::compare_containers(&found, applied.as_ref());
                 seen.push(ObservedComponent { digest: entry.digest.clone(), run, differs });
             }
             Ok(seen)

@@ -2,7 +2,7 @@
 
 use super::engine::{Engine, component, failed, unavailable};
 use super::ledger::{Entry, Ledger};
-use super::{Future, LogsWanted, Runtime};
+use super::{Future, LogsQuery, Runtime};
 use crate::disk::DiskError;
 use crate::machine::io::{ApplyWork, Observation, ObservedComponent, ObservedDeployment, RemoveWork, Run, WorkFailure};
 use crate::preload::Preload;
@@ -160,9 +160,9 @@ impl Runtime for Engines {
         self.all.iter().for_each(|engine| engine.hold(held));
     }
 
-    fn logs(&self, wanted: LogsWanted) -> Future<'_, Result<String, String>> {
+    fn logs(&self, desired: LogsQuery) -> Future<'_, Result<String, String>> {
         Box::pin(async move {
-            let LogsWanted { deployment, component, lines } = wanted;
+            let LogsQuery { deployment, component, lines } = desired;
             let entries = self.of_deployment(deployment, component.as_deref());
             if entries.is_empty() {
                 return Err(format!("deployment {deployment} is not on this device"));

@@ -6,7 +6,7 @@
 pub mod script;
 pub mod world;
 
-use super::{Future, LogsWanted, Runtime};
+use super::{Future, LogsQuery, Runtime};
 use crate::disk::{DiskError, read_record, write_record};
 use crate::machine::io::{ApplyWork, FailureKind, Observation, RemoveWork, WorkFailure};
 use script::Script;
@@ -118,8 +118,8 @@ impl Runtime for Simulated {
         })
     }
 
-    fn logs(&self, wanted: LogsWanted) -> Future<'_, Result<String, String>> {
-        Box::pin(async move { self.world().logs(&wanted) })
+    fn logs(&self, requested: LogsQuery) -> Future<'_, Result<String, String>> {
+        Box::pin(async move { self.world().logs(&requested) })
     }
 
     fn is_simulated(&self) -> bool {

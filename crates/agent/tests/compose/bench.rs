@@ -133,25 +133,25 @@ impl Device {
     }
 
     /// The deployment document of one component `web`.
-    pub(crate) fn document(&self, wish: &DocumentOptions<'_>) -> ServedDeployment {
+    pub(crate) fn document(&self, patch: &DocumentOptions<'_>) -> ServedDeployment {
         let source = format!(
             "          repository: {}\n          revision: {}\n",
             self.registry.repository(REPOSITORY),
-            wish.revision
+            patch.revision
         );
-        self.document_from(&source, wish)
+        self.document_from(&source, patch)
     }
 
-    pub(crate) fn document_from(&self, source: &str, wish: &DocumentOptions<'_>) -> ServedDeployment {
+    pub(crate) fn document_from(&self, source: &str, patch: &DocumentOptions<'_>) -> ServedDeployment {
         let id = self.id;
         let mut yaml = format!(
             "id: {id}\nmetadata:\n  name: app\n  namespace: plant\n  deviceId: press-07\nspec:\n  applicationId: app\n  \
              deploymentProfile:\n    type: compose\n    components:\n      - name: web\n        properties:\n{source}{}",
-            wish.properties
+            patch.properties
         );
-        if !wish.parameters.is_empty() {
+        if !patch.parameters.is_empty() {
             yaml.push_str("  parameters:\n");
-            for (name, value) in wish.parameters {
+            for (name, value) in patch.parameters {
                 let lower = name.to_lowercase();
                 let text = format!(
                     "    {lower}:\n      value: {value}\n      targets:\n        - pointer: {name}\n          components: [web]\n"
@@ -159,12 +159,12 @@ impl Device {
                 yaml.push_str(&text);
             }
         }
-        yaml.push_str(wish.spec);
+        yaml.push_str(patch.spec);
         ServedDeployment { id, digest: Digest::of(yaml.as_bytes()), yaml: yaml.into_bytes() }
     }
 
-    pub(crate) fn publish_document(&mut self, wish: &DocumentOptions<'_>) {
-        let served = self.document(wish);
+    pub(crate) fn publish_document(&mut self, patch: &DocumentOptions<'_>) {
+        let served = self.document(patch);
         self.publish(&[served]);
     }
 

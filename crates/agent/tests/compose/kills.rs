@@ -65,14 +65,14 @@ async fn survives_a_kill_during_pull_and_health_wait() {
     assert!(device.all_containers().is_empty());
     device.start();
     kill_when(&mut device, "the container runs and is not healthy yet", |device| !device.containers().is_empty()).await;
-    let begun = device.containers();
+    let started = device.containers();
     let health =
-        |device: &Device| device.docker.docker(&["inspect", "--format", "{{.State.Health.Status}}", &begun[0]]);
+        |device: &Device| device.docker.docker(&["inspect", "--format", "{{.State.Health.Status}}", &started[0]]);
     assert_eq!(health(&device), "starting");
     device.start();
     device.reaches(State::Installed).await;
     assert_eq!(health(&device), "healthy");
-    assert_eq!(device.all_containers(), begun, "started containers were not recreated");
+    assert_eq!(device.all_containers(), started, "started containers were not recreated");
 }
 
 #[tokio::test(flavor = "multi_thread")]

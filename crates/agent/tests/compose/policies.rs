@@ -108,8 +108,8 @@ async fn keep_partial_retries_failures_and_never_restarts_healthy_components() {
     device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &web(&image))]).await;
     device.registry.push_compose("components/panel", "1.0.0", &[("compose.yaml", &broken(&image))]).await;
     device.registry.push_compose("components/panel", "1.0.1", &[("compose.yaml", &web(&image))]).await;
-    let wish = panel(&device, "1.0.0");
-    device.publish_document(&DocumentOptions { revision: "1.0.0", properties: &wish, ..DocumentOptions::default() });
+    let patch = panel(&device, "1.0.0");
+    device.publish_document(&DocumentOptions { revision: "1.0.0", properties: &patch, ..DocumentOptions::default() });
     device.start();
     let failed = device.reaches(State::Failed).await;
     assert!(message(&failed).contains("(failure policy `keep-partial`)"), "{}", message(&failed));
@@ -121,8 +121,8 @@ async fn keep_partial_retries_failures_and_never_restarts_healthy_components() {
     device.until("it is tried again and again", || starts(&device, "panel") >= 4).await;
     assert_eq!(started_at(&device, &healthy[0]), before, "a retry leaves what is healthy alone");
     assert_eq!(starts(&device, "web"), 1);
-    let wish = panel(&device, "1.0.1");
-    device.publish_document(&DocumentOptions { revision: "1.0.0", properties: &wish, ..DocumentOptions::default() });
+    let patch = panel(&device, "1.0.1");
+    device.publish_document(&DocumentOptions { revision: "1.0.0", properties: &patch, ..DocumentOptions::default() });
     device.reaches(State::Installed).await;
     assert_eq!(device.containers().len(), 2);
     assert_eq!(started_at(&device, &healthy[0]), before, "the fixed revision does not restart it either");
@@ -131,8 +131,8 @@ async fn keep_partial_retries_failures_and_never_restarts_healthy_components() {
 #[tokio::test(flavor = "multi_thread")]
 async fn rollback_restores_the_last_good_revision_and_reports_it() {
     let (mut device, _) = installed_with("onFailure: rollback").await;
-    let wish = |revision| (revision, policy("onFailure: rollback"));
-    let (revision, spec) = wish("2.0.0");
+    let patch = |revision| (revision, policy("onFailure: rollback"));
+    let (revision, spec) = patch("2.0.0");
     device.publish_document(&DocumentOptions { revision, spec: &spec, ..DocumentOptions::default() });
     let back = |device: &Device| {
         device
@@ -154,7 +154,7 @@ async fn rollback_restores_the_last_good_revision_and_reports_it() {
     device.start();
     time_passes(&device).await;
     assert_eq!(started_at(&device, &device.containers()[0]), kept);
-    let (revision, spec) = wish("3.0.0");
+    let (revision, spec) = patch("3.0.0");
     device.publish_document(&DocumentOptions { revision, spec: &spec, ..DocumentOptions::default() });
     device.reaches(State::Installed).await;
     device.until("the next revision has started", || device.read("/data/mode") == "later").await;

@@ -46,13 +46,13 @@ async fn two_components_share_a_port_on_different_addresses() {
             "      - name: panel\n        properties:\n          repository: {repository}\n          revision: {revision}\n"
         )
     };
-    let wish = panel(&device, "1.0.0");
-    device.publish_document(&DocumentOptions { revision: "1.0.0", properties: &wish, ..DocumentOptions::default() });
+    let patch = panel(&device, "1.0.0");
+    device.publish_document(&DocumentOptions { revision: "1.0.0", properties: &patch, ..DocumentOptions::default() });
     device.start();
     device.reaches(State::Installed).await;
     assert_eq!(device.containers().len(), 2);
-    let wish = panel(&device, "1.0.1");
-    device.publish_document(&DocumentOptions { revision: "1.0.0", properties: &wish, ..DocumentOptions::default() });
+    let patch = panel(&device, "1.0.1");
+    device.publish_document(&DocumentOptions { revision: "1.0.0", properties: &patch, ..DocumentOptions::default() });
     let status = device.reaches(State::Failed).await;
     let message = status.components[1].error.clone().unwrap().message;
     let holder = format!("port {port}/tcp is in use by container `{}-web-1`", device.project());

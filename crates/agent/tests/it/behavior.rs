@@ -88,7 +88,7 @@ async fn after_a_long_absence_healthy_workloads_are_untouched() {
     agent.start_again(&world);
     agent.runs(&more).await;
     let id = one[0].id;
-    let wanted = margrave_agent::runtimes::LogsWanted { deployment: id, component: None, lines: 10 };
+    let wanted = margrave_agent::runtimes::LogsQuery { deployment: id, component: None, lines: 10 };
     assert_eq!(agent.runtime.logs(wanted).await.unwrap(), "web | simulated start 1", "started once, not again");
 }
 

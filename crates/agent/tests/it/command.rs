@@ -266,7 +266,7 @@ async fn deployments_fail_without_a_runtime_and_are_installed_with_one() {
         assert_eq!(capabilities["properties"]["supportedDeploymentTypes"], serde_json::Value::Null);
         assert_eq!(capabilities["x-margrave-extensions"]["runtime"], "none");
         let status = text(&command(&["--config", &file, "status"]).await.stdout);
-        assert!(status.contains("207 no runtime is switched on") && status.contains("[compose]"), "{status}");
+        assert!(status.contains("207 no runtime is enabled") && status.contains("[compose]"), "{status}");
         let explain = text(&command(&["--config", &file, "explain"]).await.stdout);
         assert!(explain.contains("the agent installs the desired applications"), "{explain}");
 
@@ -283,5 +283,5 @@ async fn deployments_fail_without_a_runtime_and_are_installed_with_one() {
     assert!(check.contains("can be used") && !check.contains("no runtime"), "{check}");
     std::fs::write(&file, &without).unwrap();
     let check = text(&command(&["config", "check", &file]).await.stdout);
-    assert!(check.contains("can be used") && check.contains("no runtime is switched on"), "{check}");
+    assert!(check.contains("can be used") && check.contains("no runtime is enabled"), "{check}");
 }

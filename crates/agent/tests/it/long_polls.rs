@@ -39,9 +39,9 @@ async fn a_change_reaches_an_hourly_agent_by_long_poll() {
         })
         .await;
     }
-    let asked: Vec<_> =
+    let requested: Vec<_> =
         polls(&world).iter().filter(|seen| waits(seen)).map(|seen| seen.headers["prefer"].clone()).collect();
-    assert!(asked.iter().all(|prefer| prefer == "wait=50"), "{asked:?}");
+    assert!(requested.iter().all(|prefer| prefer == "wait=50"), "{requested:?}");
     assert!(polls(&world).iter().filter(|seen| waits(seen)).all(|seen| seen.headers.contains_key("if-none-match")));
 }
 

@@ -7,7 +7,7 @@ use crate::support::{Agent, World, deployment, eventually, set, version};
 use margo::Digest;
 use margrave_agent::identity::Identity;
 use margrave_agent::preload::{self, Preload};
-use margrave_agent::runtimes::{LogsWanted, Runtime as _};
+use margrave_agent::runtimes::{LogsQuery, Runtime as _};
 use margrave_core::publish::{Publication, ServedDeployment};
 
 /// A time at which the certificates of the test are valid.
@@ -46,7 +46,7 @@ async fn a_first_boot_uses_the_preload_and_then_the_server() {
     world.fake.publish(&version(7, &more), &more);
     agent.runs(&more).await;
     for served in &first {
-        let wanted = LogsWanted { deployment: served.id, component: None, lines: 10 };
+        let wanted = LogsQuery { deployment: served.id, component: None, lines: 10 };
         assert_eq!(agent.runtime.logs(wanted).await.unwrap(), "web | simulated start 1", "started once, not again");
     }
     // The preload is for the first boot only.

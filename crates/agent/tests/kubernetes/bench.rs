@@ -185,9 +185,9 @@ impl Device {
     }
 
     /// The deployment document of one component `web`.
-    pub(crate) fn document(&self, wish: &DocumentOptions<'_>) -> ServedDeployment {
-        let component = self.component("web", wish.revision);
-        self.document_of(&format!("{component}{}", wish.properties), wish)
+    pub(crate) fn document(&self, patch: &DocumentOptions<'_>) -> ServedDeployment {
+        let component = self.component("web", patch.revision);
+        self.document_of(&format!("{component}{}", patch.properties), patch)
     }
 
     /// A component from the repository of that name, as the document lists it.
@@ -201,28 +201,28 @@ impl Device {
         )
     }
 
-    pub(crate) fn document_of(&self, components: &str, wish: &DocumentOptions<'_>) -> ServedDeployment {
+    pub(crate) fn document_of(&self, components: &str, patch: &DocumentOptions<'_>) -> ServedDeployment {
         let id = self.id;
         let mut yaml = format!(
             "id: {id}\nmetadata:\n  name: app\n  namespace: {}\n  deviceId: press-07\nspec:\n  applicationId: app\n  \
              deploymentProfile:\n    type: {}\n    components:\n{components}",
             self.namespace, self.deployment_type,
         );
-        if !wish.parameters.is_empty() {
+        if !patch.parameters.is_empty() {
             yaml.push_str("  parameters:\n");
         }
-        for (number, (pointer, value)) in wish.parameters.iter().enumerate() {
+        for (number, (pointer, value)) in patch.parameters.iter().enumerate() {
             let text = format!(
                 "    parameter{number}:\n      value: {value}\n      targets:\n        - pointer: '{pointer}'\n          components: [web]\n"
             );
             yaml.push_str(&text);
         }
-        yaml.push_str(wish.spec);
+        yaml.push_str(patch.spec);
         ServedDeployment { id, digest: Digest::of(yaml.as_bytes()), yaml: yaml.into_bytes() }
     }
 
-    pub(crate) fn publish_document(&mut self, wish: &DocumentOptions<'_>) {
-        let served = self.document(wish);
+    pub(crate) fn publish_document(&mut self, patch: &DocumentOptions<'_>) {
+        let served = self.document(patch);
         self.publish(&[served]);
     }
 
@@ -253,9 +253,9 @@ impl Device {
     }
 
     /// Installs the component `web` and waits for it.
-    pub(crate) async fn install(&mut self, wish: &DocumentOptions<'_>) {
+    pub(crate) async fn install(&mut self, patch: &DocumentOptions<'_>) {
         self.push("1.0.0", IMAGE).await;
-        self.publish_document(&DocumentOptions { revision: "1.0.0", ..*wish });
+        self.publish_document(&DocumentOptions { revision: "1.0.0", ..*patch });
         self.start();
         self.reaches(State::Installed).await;
     }

@@ -105,8 +105,8 @@ async fn two_machines_of_one_image_and_one_token_never_share_an_identity() {
         Agent::with(config, folder)
     });
     let enrolled = |agent: &Agent| identity(&agent.state_dir()).is_some();
-    let asked = || site.trust.seen().len() > 3;
-    eventually("one is in, and both have asked more than once", || asked() && agents.iter().any(enrolled)).await;
+    let requested = || site.trust.seen().len() > 3;
+    eventually("one is in, and both have asked more than once", || requested() && agents.iter().any(enrolled)).await;
     assert_eq!(agents.iter().filter(|agent| enrolled(agent)).count(), 1);
     assert_ne!(key(&agents[0].state_dir()), key(&agents[1].state_dir()));
     for agent in &mut agents {
@@ -136,11 +136,11 @@ async fn a_copied_disk_enrolls_as_a_new_device() {
     std::fs::write(&board, "board-8\n").unwrap();
     config.identity.machine_files = vec![board.clone()];
     site.fake.publish(&version(0, &deployments), &deployments);
-    let asked = site.fake.seen().len();
+    let requested = site.fake.seen().len();
     let mut copy = Agent::with(config, folder);
     copy.in_trouble("710").await;
     assert_eq!(identity(&state), None);
-    assert_eq!(site.fake.seen().len(), asked, "no request in the name of the other device");
+    assert_eq!(site.fake.seen().len(), requested, "no request in the name of the other device");
     assert!(state.join("of-another-machine/key.pem").exists(), "set aside, not deleted");
     std::fs::write(copy.folder.path().join("token"), "mge_eight").unwrap();
     eventually("the copy has an identity of its own", || identity(&state) == Some(client_id("press-08"))).await;

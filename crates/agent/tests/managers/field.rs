@@ -18,7 +18,7 @@ impl Plant {
         Self { manager, authority }
     }
 
-    fn let_in(&self, name: &str) {
+    fn of_accepted_client(&self, name: &str) {
         self.manager.state().allowed.push(client_id(name));
     }
 
@@ -40,7 +40,7 @@ impl Plant {
 async fn works_with_a_manager_with_prefix_and_unquoted_etag() {
     // W-01, W-03, W-07, W-12
     let plant = Plant::new().await;
-    plant.let_in("press-07");
+    plant.of_accepted_client("press-07");
     let mut agent = plant.agent();
     let (first, second) = (set(3, "1.0.0"), set(2, "2.0.0"));
     plant.manager.publish(4, &first);
@@ -74,7 +74,7 @@ async fn recovers_from_a_rejected_handshake_and_a_403() {
     // An empty list rejects all clients.
     eventually("refused in the handshake", || plant.manager.state().refused > 1).await;
     agent.runs(&[]).await;
-    plant.let_in("press-07");
+    plant.of_accepted_client("press-07");
     agent.runs(&deployments).await;
     // Rejected again, in both ways: workloads keep running.
     let refused = std::mem::take(&mut plant.manager.state().refused);
@@ -84,7 +84,7 @@ async fn recovers_from_a_rejected_handshake_and_a_403() {
     eventually("refused again", || plant.manager.state().refused > 1).await;
     agent.runs(&deployments).await;
     plant.manager.state().forbids = true;
-    plant.let_in("press-07");
+    plant.of_accepted_client("press-07");
     agent.in_trouble("703").await;
     agent.runs(&deployments).await;
     plant.manager.state().forbids = false;

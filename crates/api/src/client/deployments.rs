@@ -38,8 +38,7 @@ impl ApiClient {
 
     /// `GET /api/deployments`
     pub async fn deployments(&self, query: &DeploymentQuery, page: &PageQuery) -> Result<Page<Deployment>> {
-        let DeploymentQuery { application, version, client, device, rollout, state, with_absent, sort } =
-            query.clone();
+        let DeploymentQuery { application, version, client, device, rollout, state, with_absent, sort } = query.clone();
         let query = [
             ("application", application),
             ("version", version),

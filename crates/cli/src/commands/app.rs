@@ -9,10 +9,10 @@ pub(crate) use push::own_connection;
 pub(crate) use registry_args::RegistryArgs;
 
 use super::{CommentArgs, LimitArgs, Session, YesArgs, device_name, every};
-use crate::ask::plain;
 use crate::clock;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::Output;
+use crate::prompt::plain;
 use margrave_api::applications::{
     ApplicationDetail, ApplicationVersion, Compatibility, DeviceCompatibility, Parameter, Parameters,
 };
@@ -119,12 +119,12 @@ pub(crate) async fn run(command: AppCommand, session: &Session) -> Outcome {
         AppCommand::Push(args) => push::run(session, args).await,
         AppCommand::Check { application, version } => check(session, &application, version).await,
         AppCommand::Compatibility { application, version, selector, reasons, limit } => {
-            fit(session, &application, version, selector.as_deref(), reasons, &limit).await
+            compatibility(session, &application, version, selector.as_deref(), reasons, &limit).await
         }
         AppCommand::Parameters { application, version, profile } => {
             let version = version_or_newest(session, &application, version).await?;
-            let questions = session.api.application_parameters(&application, &version, profile.as_deref()).await?;
-            session.out.show(&questions, |out| render_questions(out, &questions))
+            let parameters = session.api.application_parameters(&application, &version, profile.as_deref()).await?;
+            session.out.show(&parameters, |out| render_parameters(out, &parameters))
         }
         AppCommand::Delete { application, version, reason, yes } => {
             let (application, version) = one_version(&application, version)?;
@@ -151,12 +151,14 @@ fn one_version(application: &str, version: Option<String>) -> Outcome<(String, S
 async fn check(session: &Session, application: &str, version: Option<String>) -> Outcome {
     let version = version_or_newest(session, application, version).await?;
     let checked = session.api.check_application_components(application, &version).await?;
-    let Some(asked) = &checked.components_checked else {
+    let Some(components) = &checked.components_checked else {
         return Err(Failure::failed("the server did not return the result of the registry check"));
     };
-    let (there, open) = (asked.artifacts - asked.missing - asked.unknown, asked.missing + asked.unknown);
+    let (there, open) =
+        (components.artifacts - components.missing - components.unknown, components.missing + components.unknown);
     session.out.show(&checked, |_| {
-        let mut text = format!("{there} of {} components of {application} {version} are available.\n", asked.artifacts);
+        let mut text =
+            format!("{there} of {} components of {application} {version} are available.\n", components.artifacts);
         for warning in &checked.warnings {
             let _ = writeln!(text, "{warning}");
         }
@@ -166,7 +168,7 @@ async fn check(session: &Session, application: &str, version: Option<String>) ->
         return Ok(());
     }
     session.out.say(BRING);
-    if asked.missing > 0 { Err(Failure::failed("devices cannot pull every component")) } else { Ok(()) }
+    if components.missing > 0 { Err(Failure::failed("devices cannot pull every component")) } else { Ok(()) }
 }
 
 /// Advice for components that are missing in their registry.
@@ -270,7 +272,7 @@ pub(crate) async fn version_or_newest(
     }
 }
 
-async fn fit(
+async fn compatibility(
     session: &Session,
     application: &str,
     version: Option<String>,
@@ -279,24 +281,24 @@ async fn fit(
     limit: &LimitArgs,
 ) -> Outcome {
     let version = version_or_newest(session, application, version).await?;
-    let fits = every(limit.get(), async |page| {
+    let compatibilities = every(limit.get(), async |page| {
         session.api.application_compatibility(application, &version, selector, &page).await
     })
     .await?;
-    session.out.show(&fits, |out| {
+    session.out.show(&compatibilities, |out| {
         let mut text = out.table(
             &["device", "compatibility", "profile", "reasons"],
-            fits.iter().map(|fit| {
-                let why = if reasons { all_reasons(fit) } else { deciding_reasons(fit) };
+            compatibilities.iter().map(|compatibility| {
+                let why = if reasons { all_reasons(compatibility) } else { deciding_reasons(compatibility) };
                 vec![
-                    device_name(&fit.device.client, &fit.device.device),
-                    outcome_word(fit.outcome).to_owned(),
-                    fit.profile.clone().unwrap_or_else(|| "-".to_owned()),
+                    device_name(&compatibility.device.client, &compatibility.device.device),
+                    outcome_word(compatibility.outcome).to_owned(),
+                    compatibility.profile.clone().unwrap_or_else(|| "-".to_owned()),
                     why,
                 ]
             }),
         );
-        let count = |outcome| fits.iter().filter(|fit| fit.outcome == outcome).count();
+        let count = |outcome| compatibilities.iter().filter(|compatibility| compatibility.outcome == outcome).count();
         let _ = writeln!(
             text,
             "\n{application} {version}: {} compatible, {} incompatible, {} unknown{}",
@@ -318,13 +320,13 @@ pub(crate) fn outcome_word(outcome: Compatibility) -> &'static str {
 }
 
 /// The failed and unknown rules of each profile; empty for a compatible device (`--reasons` shows all rules).
-fn deciding_reasons(fit: &DeviceCompatibility) -> String {
-    if fit.outcome == Compatibility::Compatible {
+fn deciding_reasons(compatibility: &DeviceCompatibility) -> String {
+    if compatibility.outcome == Compatibility::Compatible {
         return String::new();
     }
-    let several = fit.profiles.len() > 1;
+    let several = compatibility.profiles.len() > 1;
     let mut whys: Vec<String> = Vec::new();
-    for profile in &fit.profiles {
+    for profile in &compatibility.profiles {
         let reasons: Vec<_> = profile
             .reasons
             .iter()
@@ -337,8 +339,8 @@ fn deciding_reasons(fit: &DeviceCompatibility) -> String {
     whys.join("; ")
 }
 
-fn all_reasons(fit: &DeviceCompatibility) -> String {
-    let reasons = fit.profiles.iter().flat_map(|profile| {
+fn all_reasons(compatibility: &DeviceCompatibility) -> String {
+    let reasons = compatibility.profiles.iter().flat_map(|profile| {
         profile.reasons.iter().map(move |reason| {
             let sign = match reason.outcome {
                 Compatibility::Compatible => "+",
@@ -351,36 +353,36 @@ fn all_reasons(fit: &DeviceCompatibility) -> String {
     reasons.collect::<Vec<_>>().join("\n")
 }
 
-fn render_questions(out: Output, questions: &Parameters) -> String {
+fn render_parameters(out: Output, parameters: &Parameters) -> String {
     let mut text = String::new();
-    for section in &questions.sections {
+    for section in &parameters.sections {
         text.push_str(&out.heading(&section.name));
         text.push_str(&out.table(
             &["parameter", "type", "default", "rules", "description"],
-            section.parameters.iter().map(question_row),
+            section.parameters.iter().map(parameter_row),
         ));
     }
     if text.is_empty() { "No parameters.\n".to_owned() } else { text.trim_start().to_owned() }
 }
 
-fn question_row(question: &Parameter) -> Vec<String> {
-    let default = match &question.default {
-        Some(_) if question.sensitive => "(set)".to_owned(),
+fn parameter_row(definition: &Parameter) -> Vec<String> {
+    let default = match &definition.default {
+        Some(_) if definition.sensitive => "(set)".to_owned(),
         Some(default) if plain(default).is_empty() => "(empty)".to_owned(),
         Some(default) => plain(default),
-        None if question.allow_empty => "(empty)".to_owned(),
+        None if definition.allow_empty => "(empty)".to_owned(),
         None => "required".to_owned(),
     };
-    let mut rules = question.rules.clone();
-    if question.immutable {
+    let mut rules = definition.rules.clone();
+    if definition.immutable {
         rules.push("cannot be changed later".to_owned());
     }
-    let description = question.description.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
+    let description = definition.description.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
     vec![
-        question.parameter.clone(),
-        question.data_type.clone(),
+        definition.parameter.clone(),
+        definition.data_type.clone(),
         default,
         rules.join("; "),
-        format!("{}{description}", question.name),
+        format!("{}{description}", definition.name),
     ]
 }

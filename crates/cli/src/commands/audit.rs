@@ -51,8 +51,8 @@ pub(crate) async fn run(command: AuditCommand, session: &Session) -> Outcome {
             let ListArgs { subject, about, actor, action, since, until, limit } = args;
             let (since, until) = (since.map(|at| at.to_string()), until.map(|at| at.to_string()));
             let query = AuditQuery { subject, about, actor, action, since, until };
-            let wanted = limit.get().unwrap_or(RECORDS_DEFAULT);
-            let records = every(Some(wanted), async |page| session.api.search_audit(&query, &page).await).await?;
+            let requested = limit.get().unwrap_or(RECORDS_DEFAULT);
+            let records = every(Some(requested), async |page| session.api.search_audit(&query, &page).await).await?;
             let now = clock::now();
             session.out.show(&records, |out| {
                 out.table(

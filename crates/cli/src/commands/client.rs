@@ -97,7 +97,7 @@ pub(crate) async fn run(command: ClientCommand, session: &Session) -> Outcome {
         ClientCommand::EnrollmentToken { id, valid_for, again, reason } => {
             let valid_for_seconds = valid_for.map(|time| time.as_secs());
             let body = CreateEnrollmentToken { valid_for_seconds, again, comment: reason.comment };
-            let token = invite(session, &id, body).await?;
+            let token = create_token(session, &id, body).await?;
             session.out.show(&token, |_| enroll_command(&token))?;
             session.out.say(format!(
                 "Run this command once on the device before {}. The token is shown only once.",
@@ -110,7 +110,7 @@ pub(crate) async fn run(command: ClientCommand, session: &Session) -> Outcome {
 }
 
 /// Asks for confirmation if the client id is in use. Without a terminal, `--again` is required.
-async fn invite(session: &Session, id: &str, body: CreateEnrollmentToken) -> Outcome<IssuedEnrollmentToken> {
+async fn create_token(session: &Session, id: &str, body: CreateEnrollmentToken) -> Outcome<IssuedEnrollmentToken> {
     match session.api.create_enrollment_token(id, &body).await {
         Err(error) if error.code() == Some("in-use") => {
             let refused = Failure::from(error);
@@ -118,7 +118,7 @@ async fn invite(session: &Session, id: &str, body: CreateEnrollmentToken) -> Out
                 return Err(refused.next("add --again to replace the existing client"));
             }
             session.out.say(&refused.what);
-            if !crate::ask::confirm(&format!("Create another token for {id}?"), false)? {
+            if !crate::prompt::confirm(&format!("Create another token for {id}?"), false)? {
                 return Err(Failure::failed("nothing was changed"));
             }
             Ok(session.api.create_enrollment_token(id, &CreateEnrollmentToken { again: true, ..body }).await?)

@@ -7,10 +7,10 @@ pub(crate) mod wait;
 
 use super::app::version_or_newest;
 use super::{CommentArgs, Session, YesArgs};
-use crate::answers::{ParameterValues, ValueArgs, missing, question};
-use crate::ask;
 use crate::failure::{Failure, Outcome};
 use crate::output::plural;
+use crate::prompt;
+use crate::values::{ParameterValues, ValueArgs, definition, missing};
 use margo::similar::{did_you_mean, similar};
 use margrave_api::applications::Parameters;
 use margrave_api::client::ClientError;
@@ -39,7 +39,7 @@ pub(crate) struct DeployArgs {
     #[command(flatten)]
     scope: ScopeArgs,
     #[command(flatten)]
-    answers: ValueArgs,
+    values: ValueArgs,
     /// Use this profile instead of the first compatible one of each device
     #[arg(long)]
     profile: Option<String>,
@@ -67,56 +67,57 @@ pub(crate) struct CarryOutArgs {
 }
 
 pub(crate) async fn run(args: DeployArgs, session: &Session) -> Outcome {
-    let DeployArgs { application, scope, answers, profile, skip_incompatible, policy, carry_out } = args;
+    let DeployArgs { application, scope, values, profile, skip_incompatible, policy, carry_out } = args;
     let (application, version) = match application.split_once('@') {
         Some((application, version)) => (application.to_owned(), Some(version.to_owned())),
         None => (application, None),
     };
     let version = version_or_newest(session, &application, version).await?;
-    let questions = session.api.application_parameters(&application, &version, profile.as_deref()).await?;
-    let mut answers = answers.read(&questions)?;
+    let parameters = session.api.application_parameters(&application, &version, profile.as_deref()).await?;
+    let mut values = values.read(&parameters)?;
     let scope = scope.resolve(session).await?;
-    complete(session, &application, &questions, &mut answers, &carry_out.yes)?;
+    complete(session, &application, &parameters, &mut values, &carry_out.yes)?;
     let rollout = CreateRollout {
         kind: RolloutKind::Create,
         application,
         version: Some(version),
         profile,
         scope,
-        values: answers,
-        policy: policy.wish(),
+        values,
+        policy: policy.patch(),
         skip_incompatible,
         comment: None,
     };
-    self::carry_out(session, rollout, Some(&questions), carry_out).await
+    self::carry_out(session, rollout, Some(&parameters), carry_out).await
 }
 
 /// Prompts for missing values; without a terminal, fails and lists them.
 fn complete(
     session: &Session,
     application: &str,
-    questions: &Parameters,
-    answers: &mut ParameterValues,
+    parameters: &Parameters,
+    values: &mut ParameterValues,
     yes: &YesArgs,
 ) -> Outcome {
     if session.out.interactive && !yes.yes {
-        return ask::questions(session.out, questions, answers);
+        return prompt::missing_values(session.out, parameters, values);
     }
-    let missing = missing(questions, answers);
+    let missing = missing(parameters, values);
     if missing.is_empty() {
         return Ok(());
     }
     let mut failure = Failure::usage(format!("{application} is missing required values"));
-    for (section, question) in &missing {
-        let rules = if question.rules.is_empty() { String::new() } else { format!(" ({})", question.rules.join("; ")) };
-        failure = failure.because(format!("{}: {section}, {}{rules}", question.parameter, question.name));
+    for (section, definition) in &missing {
+        let rules =
+            if definition.rules.is_empty() { String::new() } else { format!(" ({})", definition.rules.join("; ")) };
+        failure = failure.because(format!("{}: {section}, {}{rules}", definition.parameter, definition.name));
     }
-    let known = || questions.sections.iter().flat_map(|section| &section.parameters).map(|one| one.parameter.as_str());
-    for name in answers.keys().filter(|name| question(questions, name).is_none()) {
-        let meant = did_you_mean(&similar(name, known(), 1));
-        failure = failure.because(format!("{name}: not among the parameters of {application}{meant}"));
+    let known = || parameters.sections.iter().flat_map(|section| &section.parameters).map(|one| one.parameter.as_str());
+    for name in values.keys().filter(|name| definition(parameters, name).is_none()) {
+        let suggestion = did_you_mean(&similar(name, known(), 1));
+        failure = failure.because(format!("{name}: not among the parameters of {application}{suggestion}"));
     }
-    let flags: Vec<_> = missing.iter().map(|(_, question)| format!("--set {}=…", question.parameter)).collect();
+    let flags: Vec<_> = missing.iter().map(|(_, definition)| format!("--set {}=…", definition.parameter)).collect();
     Err(failure.next(format!("add {}, or use --values FILE", flags.join(" "))))
 }
 
@@ -124,27 +125,27 @@ fn complete(
 pub(crate) async fn carry_out(
     session: &Session,
     mut rollout: CreateRollout,
-    questions: Option<&Parameters>,
+    parameters: Option<&Parameters>,
     how: CarryOutArgs,
 ) -> Outcome {
     let CarryOutArgs { dry_run, wait, reason, yes } = how;
     rollout.comment = reason.comment;
     if dry_run {
-        let plan = planned(session, &mut rollout, questions, &yes).await?;
+        let plan = planned(session, &mut rollout, parameters, &yes).await?;
         return session.out.show(&plan, |out| plan::render(out, &plan));
     }
     if rollout.kind == RolloutKind::Remove {
         if !yes.yes {
-            let plan = planned(session, &mut rollout, questions, &yes).await?;
+            let plan = planned(session, &mut rollout, parameters, &yes).await?;
             session.sure(
                 &format!("Remove {} from {}?", plan.application, plural(plan.targets.len() as u64, "device")),
                 &yes,
             )?;
         }
     } else if session.out.interactive && !yes.yes {
-        let plan = planned(session, &mut rollout, questions, &yes).await?;
+        let plan = planned(session, &mut rollout, parameters, &yes).await?;
         session.out.must_say(plan::summary(&plan));
-        if !ask::confirm("Continue?", true)? {
+        if !prompt::confirm("Continue?", true)? {
             return Err(Failure::failed("nothing was changed"));
         }
     }
@@ -174,7 +175,7 @@ pub(crate) async fn remove_all(session: &Session, mut rollouts: Vec<CreateRollou
         session.out.say(format!("Rollout {} affects {}.", made.id, plural(made.total, "device")));
         done.push(made);
     }
-    if wait.wanted() {
+    if wait.requested() {
         for rollout in &done {
             wait::rollout(session, &rollout.id, &wait).await?;
         }
@@ -195,7 +196,7 @@ pub(crate) async fn rollback(session: &Session, deployment: &str, revision: i64,
             return session.out.show(&plan, |out| plan::render(out, &plan));
         }
         session.out.must_say(plan::summary(&plan));
-        if !ask::confirm("Continue?", true)? {
+        if !prompt::confirm("Continue?", true)? {
             return Err(Failure::failed("nothing was changed"));
         }
     }
@@ -206,7 +207,7 @@ pub(crate) async fn rollback(session: &Session, deployment: &str, revision: i64,
 /// Reports the created rollout and waits for it if requested.
 async fn recorded(session: &Session, done: &Rollout, wait: &WaitArgs) -> Outcome {
     session.out.say(format!("Rollout {} affects {}.", done.id, plural(done.total, "device")));
-    if wait.wanted() {
+    if wait.requested() {
         return wait::rollout(session, &done.id, wait).await;
     }
     session.out.show(done, |out| super::rollout::render(out, done))?;
@@ -218,23 +219,24 @@ async fn recorded(session: &Session, done: &Rollout, wait: &WaitArgs) -> Outcome
 async fn planned(
     session: &Session,
     rollout: &mut CreateRollout,
-    questions: Option<&Parameters>,
+    parameters: Option<&Parameters>,
     yes: &YesArgs,
 ) -> Outcome<Plan> {
-    let may_ask = session.out.interactive && !yes.yes;
+    let may_prompt = session.out.interactive && !yes.yes;
     for _ in 0..ROUNDS_MAX {
         let error = match session.api.plan_rollout(rollout).await {
             Ok(plan) => return Ok(plan),
             Err(error) => error,
         };
-        let again = questions.filter(|_| may_ask).map(|questions| wrong_answers(&error, questions)).unwrap_or_default();
+        let again =
+            parameters.filter(|_| may_prompt).map(|parameters| wrong_values(&error, parameters)).unwrap_or_default();
         if again.is_empty() {
             return Err(refused(error, rollout));
         }
-        for (parameter, message, questions) in again {
+        for (parameter, message, parameters) in again {
             session.out.must_say(format!("{parameter}: {message}"));
-            if let Some(question) = question(questions, &parameter) {
-                rollout.values.insert(parameter, ask::one(session.out, question)?);
+            if let Some(definition) = definition(parameters, &parameter) {
+                rollout.values.insert(parameter, prompt::one(session.out, definition)?);
             }
         }
     }
@@ -242,11 +244,11 @@ async fn planned(
 }
 
 /// The values that the server rejected, with the reasons.
-fn wrong_answers<'a>(error: &ClientError, questions: &'a Parameters) -> Vec<(String, String, &'a Parameters)> {
+fn wrong_values<'a>(error: &ClientError, parameters: &'a Parameters) -> Vec<(String, String, &'a Parameters)> {
     let Some(problem) = error.problem() else { return Vec::new() };
     let fields = problem.errors.iter().filter_map(|field| {
         let parameter = field.field.rsplit(['.', '/']).next().unwrap_or(&field.field);
-        question(questions, parameter).map(|_| (parameter.to_owned(), field.message.clone(), questions))
+        definition(parameters, parameter).map(|_| (parameter.to_owned(), field.message.clone(), parameters))
     });
     fields.collect()
 }

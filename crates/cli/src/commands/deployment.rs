@@ -4,11 +4,11 @@ use super::deploy::policy::PolicyArgs;
 use super::deploy::scope::ExistingArgs;
 use super::deploy::{CarryOutArgs, carry_out};
 use super::{CommentArgs, LimitArgs, Session, device_name, every, lookup};
-use crate::answers::ValueArgs;
-use crate::ask::plain;
 use crate::clock;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
+use crate::prompt::plain;
+use crate::values::ValueArgs;
 use indexmap::IndexMap;
 use margrave_api::applications::Parameters;
 use margrave_api::client::DeploymentQuery;
@@ -73,7 +73,7 @@ pub(crate) enum DeploymentCommand {
         #[command(flatten)]
         existing: ExistingArgs,
         #[command(flatten)]
-        answers: ValueArgs,
+        values: ValueArgs,
         #[command(flatten)]
         policy: PolicyArgs,
         #[command(flatten)]
@@ -93,7 +93,7 @@ pub(crate) enum DeploymentCommand {
         #[arg(long)]
         skip_incompatible: bool,
         #[command(flatten)]
-        answers: ValueArgs,
+        values: ValueArgs,
         #[command(flatten)]
         policy: PolicyArgs,
         #[command(flatten)]
@@ -201,18 +201,18 @@ pub(crate) async fn run(command: DeploymentCommand, session: &Session) -> Outcom
             let text = session.api.deployment_document(&deployment.id, revision).await?;
             session.out.show(&serde_json::json!({ "yaml": text }), |_| text.clone())
         }
-        DeploymentCommand::Reconfigure { existing, answers, policy, carry_out } => {
-            if answers.is_empty() && policy.is_empty() {
+        DeploymentCommand::Reconfigure { existing, values, policy, carry_out } => {
+            if values.is_empty() && policy.is_empty() {
                 let next = "set values with --set or --values, or a policy such as --drift";
                 return Err(Failure::usage("nothing to reconfigure").next(next));
             }
-            let wanted = RequestedAction { answers, policy, ..RequestedAction::of(RolloutKind::Reconfigure) };
-            rollout(session, wanted, existing, carry_out).await
+            let requested = RequestedAction { values, policy, ..RequestedAction::of(RolloutKind::Reconfigure) };
+            rollout(session, requested, existing, carry_out).await
         }
-        DeploymentCommand::Upgrade { existing, to, skip_incompatible, answers, policy, carry_out } => {
-            let wanted =
-                RequestedAction { kind: RolloutKind::Upgrade, version: Some(to), skip_incompatible, answers, policy };
-            rollout(session, wanted, existing, carry_out).await
+        DeploymentCommand::Upgrade { existing, to, skip_incompatible, values, policy, carry_out } => {
+            let requested =
+                RequestedAction { kind: RolloutKind::Upgrade, version: Some(to), skip_incompatible, values, policy };
+            rollout(session, requested, existing, carry_out).await
         }
         DeploymentCommand::Retry { deployments, reason } => retry(session, &deployments, reason.comment).await,
         DeploymentCommand::Rollback { deployment, to, carry_out } => {
@@ -414,20 +414,20 @@ struct RequestedAction {
     kind: RolloutKind,
     version: Option<String>,
     skip_incompatible: bool,
-    answers: ValueArgs,
+    values: ValueArgs,
     policy: PolicyArgs,
 }
 
 impl RequestedAction {
     fn of(kind: RolloutKind) -> Self {
-        let (answers, policy) = (ValueArgs::default(), PolicyArgs::default());
-        Self { kind, version: None, skip_incompatible: false, answers, policy }
+        let (values, policy) = (ValueArgs::default(), PolicyArgs::default());
+        Self { kind, version: None, skip_incompatible: false, values, policy }
     }
 }
 
 /// Creates a rollout over existing deployments, selected by id or by application and device.
-async fn rollout(session: &Session, wanted: RequestedAction, existing: ExistingArgs, how: CarryOutArgs) -> Outcome {
-    let RequestedAction { kind, version, skip_incompatible, answers, policy } = wanted;
+async fn rollout(session: &Session, requested: RequestedAction, existing: ExistingArgs, how: CarryOutArgs) -> Outcome {
+    let RequestedAction { kind, version, skip_incompatible, values, policy } = requested;
     let ExistingArgs { deployments, app, place } = existing;
     let (application, known_version, scope) = match app {
         Some(application) => {
@@ -436,28 +436,28 @@ async fn rollout(session: &Session, wanted: RequestedAction, existing: ExistingA
         }
         None => by_ids(session, &deployments).await?,
     };
-    let questions = match version.as_ref().or(known_version.as_ref()) {
+    let parameters = match version.as_ref().or(known_version.as_ref()) {
         Some(version) => session.api.application_parameters(&application, version, None).await?,
-        None if answers.is_empty() => Parameters { sections: Vec::new() },
+        None if values.is_empty() => Parameters { sections: Vec::new() },
         None => {
             let newest = super::app::version_or_newest(session, &application, None).await?;
             session.api.application_parameters(&application, &newest, None).await?
         }
     };
-    let answers = answers.read(&questions)?;
-    let policy = policy.wish();
+    let values = values.read(&parameters)?;
+    let policy = policy.patch();
     let body = CreateRollout {
         kind,
         application,
         version,
         profile: None,
         scope,
-        values: answers,
+        values,
         policy,
         skip_incompatible,
         comment: None,
     };
-    carry_out(session, body, Some(&questions), how).await
+    carry_out(session, body, Some(&parameters), how).await
 }
 
 /// Removes deployments of any applications: one rollout per application, all of them planned before the first one is

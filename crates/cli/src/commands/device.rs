@@ -176,7 +176,7 @@ fn render(out: Output, device: &Device, deployments: &[Deployment]) -> String {
     let now = clock::now();
     let part = |pointer: &str| {
         let value = device.capabilities.as_ref().and_then(|capabilities| capabilities.pointer(pointer));
-        value.map(crate::ask::plain).unwrap_or_default()
+        value.map(crate::prompt::plain).unwrap_or_default()
     };
     let mut text = out.fields(&[
         ("Device", device.device.clone()),
@@ -230,7 +230,7 @@ fn made_by(device: &Device) -> String {
 }
 
 fn device_labels(device: &Device) -> String {
-    let labels = device.device_labels.iter().map(|(name, value)| format!("{name}={}", crate::ask::plain(value)));
+    let labels = device.device_labels.iter().map(|(name, value)| format!("{name}={}", crate::prompt::plain(value)));
     labels.collect::<Vec<_>>().join(",")
 }
 

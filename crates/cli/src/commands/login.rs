@@ -57,7 +57,7 @@ fn target(args: &LoginArgs, connection: &ConnectionArgs, environment: &Environme
     } else if let Some(token) = given_token(connection, environment)? {
         token
     } else if out.interactive {
-        crate::ask::secret("Token")?
+        crate::prompt::secret("Token")?
     } else {
         return Err(Failure::usage("no token given").next("--token-file FILE or --token-stdin"));
     };
@@ -69,7 +69,7 @@ fn target(args: &LoginArgs, connection: &ConnectionArgs, environment: &Environme
 fn read_stdin() -> Outcome<String> {
     let mut text = String::new();
     if std::io::stdin().is_terminal() {
-        return crate::ask::secret("Token");
+        return crate::prompt::secret("Token");
     }
     std::io::stdin()
         .take(TOKEN_BYTES_MAX)

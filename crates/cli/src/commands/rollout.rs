@@ -191,8 +191,8 @@ pub(crate) fn render(out: Output, rollout: &Rollout) -> String {
         let counts = counts.0.iter().filter(|(_, count)| **count > 0);
         counts.map(|(state, count)| format!("{count} {}", state.as_str())).collect::<Vec<_>>().join(", ")
     };
-    let answers: Vec<String> = rollout.values.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    let answers = answers.join("\n");
+    let values: Vec<String> = rollout.values.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let values = values.join("\n");
     let past = if rollout.kind == RolloutKind::Remove { "Deleted since" } else { "Superseded" };
     let skipped = rollout.skipped.iter().map(|skipped| format!("{}: {}", skipped.deployment, skipped.reason));
     out.fields(&[
@@ -205,7 +205,7 @@ pub(crate) fn render(out: Output, rollout: &Rollout) -> String {
         ("Published", format!("{} of {}", rollout.published, rollout.total)),
         ("Devices", rollout.deployments.as_ref().map(listed).unwrap_or_default()),
         (past, listed(&rollout.past)),
-        ("Values", answers),
+        ("Values", values),
         ("Skipped", skipped.collect::<Vec<_>>().join("\n")),
         ("Actor", rollout.actor.clone()),
         ("Comment", rollout.comment.clone().unwrap_or_default()),

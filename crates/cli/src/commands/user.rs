@@ -93,10 +93,10 @@ impl PasswordArgs {
             if !out.interactive {
                 return Err(Failure::usage("cannot prompt for the password: not a terminal").next("--password-stdin"));
             }
-            return crate::ask::new_secret(&format!("New password of {}", self.name));
+            return crate::prompt::new_secret(&format!("New password of {}", self.name));
         }
         if std::io::stdin().is_terminal() {
-            return crate::ask::new_secret(&format!("New password of {}", self.name));
+            return crate::prompt::new_secret(&format!("New password of {}", self.name));
         }
         let mut text = String::new();
         std::io::stdin()

@@ -51,12 +51,12 @@ pub(crate) fn store(path: &Path, saved: &Saved) -> Outcome {
     let folder = path.parent().expect("the path names a file in a folder");
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(attempt)?;
     let text = toml::to_string(saved).map_err(|error| Failure::failed("write the login as TOML").caused_by(&error))?;
-    let beside = path.with_extension("toml.new");
-    let _ = std::fs::remove_file(&beside);
+    let temporary = path.with_extension("toml.new");
+    let _ = std::fs::remove_file(&temporary);
     let mut file =
-        std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside).map_err(attempt)?;
+        std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary).map_err(attempt)?;
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(attempt)?;
-    std::fs::rename(&beside, path).map_err(attempt)
+    std::fs::rename(&temporary, path).map_err(attempt)
 }
 
 pub(crate) fn forget(path: &Path) -> Outcome<bool> {

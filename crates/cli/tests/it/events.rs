@@ -31,8 +31,8 @@ impl Follower {
 
     /// Waits until the lines satisfy a condition.
     #[track_caller]
-    pub(crate) fn until(&self, what: &str, wanted: impl Fn(&[String]) -> bool) -> Vec<String> {
-        until(what, || Some(self.lines()).filter(|lines| wanted(lines)))
+    pub(crate) fn until(&self, what: &str, requested: impl Fn(&[String]) -> bool) -> Vec<String> {
+        until(what, || Some(self.lines()).filter(|lines| requested(lines)))
     }
 
     /// Sends Ctrl-C; returns the exit code.

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Upper bound for waits, so that a broken test does not hang.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
-const LOOK_EVERY: Duration = Duration::from_millis(25);
+const CHECK_INTERVAL: Duration = Duration::from_millis(25);
 
 /// Waits for a condition.
 pub(crate) fn until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
@@ -26,7 +26,7 @@ pub(crate) fn until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> 
             return value;
         }
         assert!(Instant::now() < deadline, "no {what} within {PATIENCE:?}");
-        std::thread::park_timeout(LOOK_EVERY);
+        std::thread::park_timeout(CHECK_INTERVAL);
     }
 }
 

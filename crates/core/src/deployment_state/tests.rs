@@ -1,4 +1,4 @@
-use super::{DeploymentState, LastReport, judge, state_from_last_report};
+use super::{DeploymentState, LastReport, state_from_last_report, state_of};
 use crate::model::{Deployment, Desired, Failed, Reported};
 use crate::time::Timestamp;
 use margo::digest::Digest;
@@ -53,7 +53,7 @@ fn check(desired: Desired, report: Option<(State, u64)>, last_seen: Option<Times
         received_at: Timestamp(0),
         failed: failed(state, adopted_version),
     });
-    let actual = judge(&deployment(desired), reported.as_ref(), last_seen, OFFLINE_BEFORE);
+    let actual = state_of(&deployment(desired), reported.as_ref(), last_seen, OFFLINE_BEFORE);
     assert_eq!(actual, expected, "{desired:?} {report:?} {last_seen:?}");
 }
 
@@ -165,7 +165,7 @@ fn treats_a_removal_before_installation_as_done_after_the_next_contact() {
     check(Desired::Absent, None, None, DeploymentState::DeviceOffline);
     let later = Deployment { updated_at: Timestamp(1_000), ..deployment(Desired::Absent) };
     assert_eq!(
-        judge(&later, None, ONLINE, OFFLINE_BEFORE),
+        state_of(&later, None, ONLINE, OFFLINE_BEFORE),
         DeploymentState::Pending,
         "not since the removal was published"
     );

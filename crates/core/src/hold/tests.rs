@@ -11,15 +11,15 @@ fn hours(count: u64) -> Duration {
     Duration::from_hours(count)
 }
 
-fn check(begun: ClockReading, now: ClockReading, left: Duration) {
-    assert_eq!(Left { left: hours(2), as_of: begun }.at(&now), left);
+fn check(started: ClockReading, now: ClockReading, left: Duration) {
+    assert_eq!(Left { left: hours(2), as_of: started }.at(&now), left);
 }
 
 #[test]
 fn a_hold_expires() {
-    let begun = moment(TODAY, "a", 100);
-    check(begun.clone(), moment(TODAY.plus(hours(1)), "a", 3700), hours(1));
-    check(begun, moment(TODAY.plus(hours(2)), "a", 7300), Duration::ZERO);
+    let started = moment(TODAY, "a", 100);
+    check(started.clone(), moment(TODAY.plus(hours(1)), "a", 3700), hours(1));
+    check(started, moment(TODAY.plus(hours(2)), "a", 7300), Duration::ZERO);
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn uses_the_time_since_boot_without_a_clock() {
 
 #[test]
 fn uses_the_clock_without_a_boot_id() {
-    let begun = ClockReading { wall: TODAY, boot: None, uptime: Duration::ZERO };
+    let started = ClockReading { wall: TODAY, boot: None, uptime: Duration::ZERO };
     let now = ClockReading { wall: TODAY.plus(hours(1)), boot: None, uptime: Duration::ZERO };
-    check(begun, now, hours(1));
+    check(started, now, hours(1));
 }

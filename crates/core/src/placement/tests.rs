@@ -2,16 +2,17 @@ use super::{ProfileCompatibility, decide};
 use margo::constraints::{CompatibilityCheck, Outcome};
 use margo::description::ProfileType;
 
-fn fit(profile: &str, outcome: Outcome) -> ProfileCompatibility {
+fn compatibility(profile: &str, outcome: Outcome) -> ProfileCompatibility {
     ProfileCompatibility {
         profile: profile.into(),
         profile_type: ProfileType::Helm,
-        fit: CompatibilityCheck { outcome, reasons: vec![] },
+        compatibility: CompatibilityCheck { outcome, reasons: vec![] },
     }
 }
 
 fn check(outcomes: &[Outcome], expected: Outcome, chosen: Option<&str>) {
-    let profiles = outcomes.iter().enumerate().map(|(index, outcome)| fit(&format!("p{index}"), *outcome)).collect();
+    let profiles =
+        outcomes.iter().enumerate().map(|(index, outcome)| compatibility(&format!("p{index}"), *outcome)).collect();
     let placement = decide(profiles);
     assert_eq!(placement.outcome, expected, "{outcomes:?}");
     assert_eq!(placement.profile.as_deref(), chosen, "{outcomes:?}");

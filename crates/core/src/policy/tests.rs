@@ -13,7 +13,7 @@ fn policies_round_trip() {
                     assert_eq!(Policy::read(&extensions), policy);
                     assert_eq!(extensions.is_empty(), policy.is_default());
                     let text = PolicyUpdate::from(policy).to_text();
-                    assert_eq!(PolicyUpdate::parse(&text).map(|wish| wish.over(Policy::default())), Some(policy));
+                    assert_eq!(PolicyUpdate::parse(&text).map(|patch| patch.over(Policy::default())), Some(policy));
                 }
             }
         }

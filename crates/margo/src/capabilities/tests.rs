@@ -120,10 +120,10 @@ fn labels_have_simple_values() {
 fn allows_only_properties_labels_and_extensions() {
     refused(&B.replacen('{', "{\"status\": 1,", 1), "status", "not allowed here");
     // CAP-09
-    let odd = B.replacen('{', "{\"x-Odd\": 1, \"x-nobody-extensions\": {\"a\": 1},", 1);
+    let odd = B.replacen('{', "{\"x-Odd\": 1, \"x-absent-extensions\": {\"a\": 1},", 1);
     let read = read(&odd).unwrap();
     assert_eq!(read.warnings.len(), 1);
-    assert_eq!(read.document.extensions["x-nobody-extensions"], json!({"a": 1}));
+    assert_eq!(read.document.extensions["x-absent-extensions"], json!({"a": 1}));
 }
 
 #[test]

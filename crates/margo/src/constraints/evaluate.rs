@@ -37,17 +37,17 @@ pub(super) fn evaluate(
         // CAP-06
         let message = detail.text(|| "the device does not host workloads".to_owned());
         let rule = detail.text(|| "deploymentType".to_owned());
-        return fit(vec![Reason { rule, outcome: Outcome::No, message, label: None }]);
+        return check_of(vec![Reason { rule, outcome: Outcome::No, message, label: None }]);
     };
     let mut reasons = vec![deployment_type(profile_type, types, detail)];
-    let Some(constraints) = constraints else { return fit(reasons) };
+    let Some(constraints) = constraints else { return check_of(reasons) };
     let capacity = constraints.capacity.iter().flat_map(|capacity| capacity_reasons(capacity, properties, detail));
     reasons.extend(capacity);
     // CON-05: rules only for devices that pass. An unknown capacity may still pass, so the rules are evaluated.
     let capacity_fails = reasons.iter().skip(1).any(|reason| reason.outcome == Outcome::No);
     let Some(rules) = constraints.eligibility_rules.as_deref().filter(|rules| !rules.is_empty() && !capacity_fails)
     else {
-        return fit(reasons);
+        return check_of(reasons);
     };
     let (outcome, rule_reasons) = rules_reasons(rules, capabilities, detail);
     let overall = all(reasons.iter().map(|reason| reason.outcome).chain([outcome]));
@@ -55,7 +55,7 @@ pub(super) fn evaluate(
     CompatibilityCheck { outcome: overall, reasons }
 }
 
-fn fit(reasons: Vec<Reason>) -> CompatibilityCheck {
+fn check_of(reasons: Vec<Reason>) -> CompatibilityCheck {
     CompatibilityCheck { outcome: all(reasons.iter().map(|reason| reason.outcome)), reasons }
 }
 

@@ -147,10 +147,10 @@ pub(super) fn unsuitable(subject: Subject, expression: &MatchExpression, value: 
 
 /// A list of which one element must match.
 pub(super) fn elements(expression: &MatchExpression, items: &[Value]) -> String {
-    let asked: Vec<&str> = inner(expression).iter().map(|expression| expression.key.as_str()).collect();
+    let keys: Vec<&str> = inner(expression).iter().map(|expression| expression.key.as_str()).collect();
     let mut known: Vec<String> = Vec::new();
     for item in items {
-        let values = asked.iter().filter_map(|key| item.pointer(key));
+        let values = keys.iter().filter_map(|key| item.pointer(key));
         let text =
             values.filter(|value| !value.is_object() && !value.is_array()).map(plain).collect::<Vec<_>>().join(" ");
         let text = format!("`{text}`");

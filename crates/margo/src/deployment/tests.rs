@@ -53,7 +53,7 @@ fn the_form_of_generation_a_is_read_and_b_is_written() {
     assert_eq!(deployment.spec.deployment_profile.components[0].properties.wait, Some(false));
     assert_eq!(deployment.spec.parameters["port"].value, json!("8080"), "quoted stays text");
     let messages: Vec<_> = read.warnings.iter().map(ToString::to_string).collect();
-    assert!(messages.iter().any(|message| message.contains("`somebody-else` is not a component")), "{messages:#?}");
+    assert!(messages.iter().any(|message| message.contains("`other-component` is not a component")), "{messages:#?}");
     let yaml = deployment.to_yaml();
     for gone in ["apiVersion", "kind", "annotations", "\"false\"", "helm.v3"] {
         assert!(!yaml.contains(gone), "{gone} in\n{yaml}");

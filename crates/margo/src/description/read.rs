@@ -35,13 +35,13 @@ pub(super) fn description(root: &Cursor<'_>) -> Option<ApplicationDescription> {
         Some(cursor) => parameters::read::parameters(cursor, &components, &profile_ids),
         None => parameters::read::Parameters::none(),
     };
-    components.tell(root, "the components that `parameters` target");
+    components.report_unused(root, "the components that `parameters` target");
     let parameter_names = Names::of_keys(parameters_cursor.as_ref());
     let configuration = match object.get("configuration") {
         Some(cursor) => parameters::read::configuration(&cursor, &parameters.read, &parameter_names).map(Some),
         None => Some(None),
     };
-    parameter_names.tell(root, "the parameters that settings refer to");
+    parameter_names.report_unused(root, "the parameters that settings refer to");
     let extensions = object.extensions();
     object.warn_unread();
     Some(ApplicationDescription {

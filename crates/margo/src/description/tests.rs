@@ -201,7 +201,7 @@ fn reports_all_problems_in_line_order() {
 #[test]
 fn targets_must_name_components() {
     // PRM-01
-    let text = changed("components: [watcher, curve-store]", "components: [watcher, nobody]");
+    let text = changed("components: [watcher, curve-store]", "components: [watcher, absent]");
     refused(&text, "parameters.plant.targets[0].components[1]", "not a component of any");
 }
 

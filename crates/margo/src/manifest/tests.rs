@@ -108,12 +108,12 @@ fn the_same_manifest_always_gives_the_same_sorted_bytes() {
 fn a_manifest_is_newer_unchanged_or_a_violation() {
     // DS-23
     let (one, other) = (Digest::of(b"1"), Digest::of(b"2"));
-    let held = Held { version: 5, body_digest: one.clone() };
-    assert_eq!(judge(None, 1, &one), Verdict::Newer);
-    assert_eq!(judge(Some(&held), 6, &one), Verdict::Newer);
-    assert_eq!(judge(Some(&held), 5, &one), Verdict::Unchanged);
-    assert_eq!(judge(Some(&held), 5, &other), Verdict::Violation { held: 5, offered: 5 });
-    assert_eq!(judge(Some(&held), 4, &one), Verdict::Violation { held: 5, offered: 4 });
-    let last = Held { version: u64::MAX, body_digest: one.clone() };
-    assert_eq!(judge(Some(&last), 1, &other), Verdict::Violation { held: u64::MAX, offered: 1 });
+    let floor = RollbackFloor { version: 5, body_digest: one.clone() };
+    assert_eq!(compare(None, 1, &one), Verdict::Newer);
+    assert_eq!(compare(Some(&floor), 6, &one), Verdict::Newer);
+    assert_eq!(compare(Some(&floor), 5, &one), Verdict::Unchanged);
+    assert_eq!(compare(Some(&floor), 5, &other), Verdict::Violation { floor: 5, offered: 5 });
+    assert_eq!(compare(Some(&floor), 4, &one), Verdict::Violation { floor: 5, offered: 4 });
+    let last = RollbackFloor { version: u64::MAX, body_digest: one.clone() };
+    assert_eq!(compare(Some(&last), 1, &other), Verdict::Violation { floor: u64::MAX, offered: 1 });
 }

@@ -110,7 +110,8 @@ fn find_description<'a>(files: &'a [PackageFile], findings: &mut Vec<Finding>) -
         .filter(|file| inner_path(&file.path).is_some_and(|path| !path.contains('/')))
         .filter(|file| matches!(extension(&file.path).as_str(), "yaml" | "yml"))
         .collect();
-    let fits = |file: &&&PackageFile| file.bytes.len() <= DESCRIPTION_BYTES_MAX && looks_like_description(&file.bytes);
+    let is_small_enough =
+        |file: &&&PackageFile| file.bytes.len() <= DESCRIPTION_BYTES_MAX && looks_like_description(&file.bytes);
     let found = match in_root[..] {
         [only] => Some(only),
         [] => {
@@ -121,7 +122,7 @@ fn find_description<'a>(files: &'a [PackageFile], findings: &mut Vec<Finding>) -
             ));
             None
         }
-        _ => match in_root.iter().filter(fits).collect::<Vec<_>>()[..] {
+        _ => match in_root.iter().filter(is_small_enough).collect::<Vec<_>>()[..] {
             [only] => Some(*only),
             [] => {
                 let message = format!("none of the YAML files in the root is a description; {FIX_FIRST}");
@@ -136,12 +137,12 @@ fn find_description<'a>(files: &'a [PackageFile], findings: &mut Vec<Finding>) -
         },
     };
     found.filter(|file| {
-        let fits = file.bytes.len() <= DESCRIPTION_BYTES_MAX;
-        if !fits {
+        let is_small_enough = file.bytes.len() <= DESCRIPTION_BYTES_MAX;
+        if !is_small_enough {
             let message = format!("is larger than {DESCRIPTION_BYTES_MAX} bytes; {FIX_FIRST}");
             findings.push(note(Severity::Error, &file.path, message));
         }
-        fits
+        is_small_enough
     })
 }
 

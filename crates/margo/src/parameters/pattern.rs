@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn simple_patterns_have_words() {
-        for (pattern, said) in [
+        for (pattern, expected_words) in [
             (r"^https://.+$", "begins with `https://`"),
             (r"^/dev/[A-Za-z0-9]+$", "`/dev/`, then letters and digits"),
             (r"^[a-z0-9-]+$", "only lower-case letters, digits and `-`"),
@@ -225,7 +225,7 @@ mod tests {
             (r"^[A-Za-z0-9_]{1,8}$", "1 to 8 characters of letters, digits or `_`"),
             (r"^[A-Z]$", "1 upper-case letter"),
         ] {
-            assert_eq!(words(pattern).as_deref(), Some(said), "{pattern}");
+            assert_eq!(words(pattern).as_deref(), Some(expected_words), "{pattern}");
         }
     }
 

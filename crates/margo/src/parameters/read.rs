@@ -123,7 +123,7 @@ pub(crate) fn configuration(
     let around =
         Around { parameters, parameter_names, schemas: &schemas, schema_names: &schema_names, patterns: &patterns };
     let sections = object.required("sections").and_then(|cursor| cursor.list_of(|cursor| section(cursor, around)));
-    schema_names.tell(cursor, "the schemas that settings name");
+    schema_names.report_unused(cursor, "the schemas that settings name");
     object.warn_unread();
     let configuration = Configuration { sections: sections?, schema: schema?.into_iter().collect::<Option<_>>()? };
     repeated_settings(cursor, &configuration);

@@ -114,14 +114,14 @@ pub(super) fn resolve(
         if targets.is_empty() {
             continue;
         }
-        let asked: Vec<_> = settings(description).filter(|(_, setting, _)| setting.parameter == *name).collect();
-        let immutable = asked.iter().any(|(_, setting, _)| setting.immutable);
+        let uses: Vec<_> = settings(description).filter(|(_, setting, _)| setting.parameter == *name).collect();
+        let immutable = uses.iter().any(|(_, setting, _)| setting.immutable);
         let before = previous.and_then(|previous| previous.get(name)).filter(|_| immutable);
         let answer = answers.get(name).filter(|answer| !answer.is_null());
         // An immutable setting keeps its value even if the default of a newer package differs.
         let value = answer.or(before).or(parameter.value.as_ref());
-        let asked = Asked { name, settings: &asked, default: parameter.value.as_ref() };
-        let found = problems(&asked, value, before, &mut patterns);
+        let uses = ParameterUses { name, settings: &uses, default: parameter.value.as_ref() };
+        let found = problems(&uses, value, before, &mut patterns);
         if !found.is_empty() {
             errors.extend(found);
             continue;
@@ -138,7 +138,7 @@ fn list(names: &[&str]) -> String {
 }
 
 /// A parameter with the settings that refer to it.
-struct Asked<'a> {
+struct ParameterUses<'a> {
     name: &'a str,
     settings: &'a [(&'a str, &'a Setting, &'a Schema)],
     default: Option<&'a Value>,
@@ -146,7 +146,7 @@ struct Asked<'a> {
 
 /// All problems of one parameter, for each setting that refers to it.
 fn problems(
-    asked: &Asked<'_>,
+    uses: &ParameterUses<'_>,
     value: Option<&Value>,
     before: Option<&Value>,
     patterns: &mut check::Patterns,
@@ -155,12 +155,12 @@ fn problems(
     let mut note = |place: &str, problem: Clause| {
         let Clause { words, pattern } = problem;
         let message = format!("{place}: {words}");
-        errors.push(ValueError { field: asked.name.to_owned(), message, words, pattern });
+        errors.push(ValueError { field: uses.name.to_owned(), message, words, pattern });
     };
-    for (section, setting, schema) in asked.settings {
+    for (section, setting, schema) in uses.settings {
         let place = format!("{} / {}", shown(section), shown(&setting.name));
         // PRM-07
-        for problem in check::value(schema, asked.default, value.unwrap_or(&Value::Null), patterns) {
+        for problem in check::value(schema, uses.default, value.unwrap_or(&Value::Null), patterns) {
             note(&place, problem);
         }
         // PRM-06
@@ -168,7 +168,7 @@ fn problems(
             note(&place, "must not change after the first installation".into());
         }
     }
-    if asked.settings.is_empty() && matches!(value, Some(Value::Object(_))) {
+    if uses.settings.is_empty() && matches!(value, Some(Value::Object(_))) {
         note("value", "must be text, a number, true, false, or a list of these".into());
     }
     errors

@@ -54,7 +54,7 @@ fn lists_settings_of_the_profile_by_section() {
     );
     assert_eq!(asked("single").last().unwrap().1, "alarms");
     assert!(!asked("single").iter().any(|(_, name)| name == "zones"));
-    assert!(asked("nobody").is_empty());
+    assert!(asked("absent").is_empty());
     assert_eq!(fields(&description, "cluster")[2].default, Some(&json!(30)));
 }
 
@@ -165,7 +165,7 @@ fn rejects_unknown_parameters_and_profiles() {
     given.insert("tint".to_owned(), json!(1));
     let errors = resolve(&description(), "cluster", &given, None).unwrap_err();
     assert!(errors[0].message.contains("it has interval, plant"), "{}", errors[0].message);
-    assert_eq!(resolve(&description(), "nobody", &given, None).unwrap_err()[0].field, "profile");
+    assert_eq!(resolve(&description(), "absent", &given, None).unwrap_err()[0].field, "profile");
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn converts_command_line_text_to_the_schema_type() {
         ("zones", "[\"top\"]", json!(["top"])),
         ("zones", "", json!([])),
         ("curveStoreSize", "20", json!("20")),
-        ("nobody", "1", json!("1")),
+        ("absent", "1", json!("1")),
     ] {
         assert_eq!(coerce(&description, name, text), expected, "{name}={text}");
     }
@@ -237,7 +237,7 @@ fn describes_the_required_format_in_words() {
         options: None,
         sensitive,
     };
-    let said = |schema: &Schema, default: Option<Value>| {
+    let expected_words = |schema: &Schema, default: Option<Value>| {
         let found = check::value(schema, default.as_ref(), &json!("?"), &mut check::Patterns::unbounded());
         let [check::Clause { words, pattern }] = <[_; 1]>::try_from(found).unwrap();
         assert_eq!(pattern, schema.regex_match, "programs get the pattern");
@@ -245,16 +245,19 @@ fn describes_the_required_format_in_words() {
     };
     let (device, odd) = (text("^/dev/[a-z]+$", false), text("(a|b)+[^c]{3}", false));
     let form = "must have this format: `/dev/`, then lower-case letters, is ?";
-    assert_eq!(said(&device, None), form);
-    assert_eq!(said(&device, Some(json!("/dev/usb"))), format!("{form}; for example `/dev/usb`"));
+    assert_eq!(expected_words(&device, None), form);
+    assert_eq!(expected_words(&device, Some(json!("/dev/usb"))), format!("{form}; for example `/dev/usb`"));
     let example = "must have the format defined by the supplier, is ?; for example `aabc`";
-    assert_eq!(said(&odd, Some(json!("aabc"))), example);
-    assert_eq!(said(&odd, None), "must match the pattern (a|b)+[^c]{3}, is ?", "nothing else would help");
+    assert_eq!(expected_words(&odd, Some(json!("aabc"))), example);
+    assert_eq!(expected_words(&odd, None), "must match the pattern (a|b)+[^c]{3}, is ?", "nothing else would help");
     let begins = text("^opc://[a-z]+(:[0-9]+)?(/.*)?$", false);
     let both = "must have this format: begins with `opc://` (pattern ^opc://[a-z]+(:[0-9]+)?(/.*)?$), is ?";
-    assert_eq!(said(&begins, None), both);
+    assert_eq!(expected_words(&begins, None), both);
     let secret = text("^/dev/[a-z]+$", true);
-    assert_eq!(said(&secret, Some(json!("/dev/usb"))), "must have this format: `/dev/`, then lower-case letters");
+    assert_eq!(
+        expected_words(&secret, Some(json!("/dev/usb"))),
+        "must have this format: `/dev/`, then lower-case letters"
+    );
 }
 
 #[test]

@@ -84,7 +84,7 @@ impl<'r> Names<'r> {
     }
 
     /// Adds to the findings about unreadable names that further checks wait for them, if a lookup was undecided.
-    pub(crate) fn tell(&self, root: &Cursor<'_>, what: &str) {
+    pub(crate) fn report_unused(&self, root: &Cursor<'_>, what: &str) {
         if self.wanted.get() {
             self.unread.iter().take(FINDINGS_MAX).for_each(|path| root.blocks_check(path, what));
         }

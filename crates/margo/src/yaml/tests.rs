@@ -59,7 +59,7 @@ fn more_than_one_document_or_none_is_refused() {
 #[test]
 fn broken_text_is_refused_with_its_line() {
     refused("a: 1\nb: [1, 2\nc: 3\n", Some(3), "not valid YAML");
-    refused("a: *nobody\n", Some(1), "not valid YAML");
+    refused("a: *absent\n", Some(1), "not valid YAML");
     let findings = parse(b"a: 1\nb: \xff\n", Limits::DOCUMENT).unwrap_err();
     assert_eq!(findings.0[0].line, Some(2));
 }

@@ -17,14 +17,14 @@ fn compose_files_name_their_images() {
   press: {image: 'registry.example/press:${PRESS}'}
   other: {image: '${HOST}/x:1'}
   built: {build: .}
-  odd: {image: 'a:${NOBODY}'}
+  odd: {image: 'a:${UNSET}'}
 ";
     let archive = packed(&[("p/compose.yaml", text), ("p/.env", "# x\nPRESS=1\nexport HOST='other.example'\n")]);
     let variables = BTreeMap::from([("PRESS".to_owned(), "2".to_owned())]);
     let found = of_compose(&archive, &variables).unwrap();
     assert_eq!(images(&found), ["nginx:1.27", "other.example/x:1", "registry.example/press:2"]);
     assert_eq!(found.unknown.len(), 1);
-    assert!(found.unknown.first().unwrap().contains("`NOBODY`"));
+    assert!(found.unknown.first().unwrap().contains("`UNSET`"));
 }
 
 #[test]

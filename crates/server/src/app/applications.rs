@@ -91,7 +91,7 @@ pub async fn get_version(state: &ServerState, id: &str, version: &str) -> AppRes
 }
 
 /// Checks again whether the registries have the components.
-pub async fn ask_for_components(state: &ServerState, id: &str, version: &str) -> AppResult<wire::ApplicationVersion> {
+pub async fn check_components(state: &ServerState, id: &str, version: &str) -> AppResult<wire::ApplicationVersion> {
     if !state.config.catalog.check_registries {
         let detail = "registry checks are off; `catalog.check_registries` switches them on";
         return Err(AppError::refused(Code::NotFound, detail));
@@ -133,7 +133,7 @@ pub(crate) fn to_wire(
     version: ApplicationVersion,
     description: &ApplicationDescription,
 ) -> wire::ApplicationVersion {
-    let asked = registry_check::known(state, &version.description_digest);
+    let check = registry_check::last_result(state, &version.description_digest);
     let profiles = description
         .deployment_profiles
         .iter()
@@ -151,12 +151,12 @@ pub(crate) fn to_wire(
         .collect();
     let (unneeded, mut warnings): (Vec<_>, Vec<_>) =
         version.warnings.into_iter().partition(|warning| skipped(warning).is_some());
-    warnings.extend(asked.iter().flat_map(|asked| asked.problems.iter().map(|problem| problem.text.clone())));
-    let components_checked = asked.map(|asked| wire::ComponentsChecked {
-        at: asked.at.to_string(),
-        artifacts: asked.artifacts as u64,
-        missing: asked.missing() as u64,
-        unknown: (asked.problems.len() - asked.missing()) as u64,
+    warnings.extend(check.iter().flat_map(|check| check.problems.iter().map(|problem| problem.text.clone())));
+    let components_checked = check.map(|check| wire::ComponentsChecked {
+        at: check.at.to_string(),
+        artifacts: check.artifacts as u64,
+        missing: check.missing() as u64,
+        unknown: (check.problems.len() - check.missing()) as u64,
     });
     wire::ApplicationVersion {
         id: version.application.to_string(),

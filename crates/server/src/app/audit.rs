@@ -70,7 +70,7 @@ pub async fn search(
         actor: query.actor.clone(),
         action: query.action.clone(),
         text: about.as_deref().map(|text| bare(text).to_owned()),
-        applications: about.as_deref().map(|text| meant(text, &names.names)).unwrap_or_default(),
+        applications: about.as_deref().map(|text| mentioned(text, &names.names)).unwrap_or_default(),
         of: query.of.clone(),
         since: period.since,
         until: period.until,
@@ -181,7 +181,7 @@ fn is_about(record: &AuditRecord, text: &str, names: &HashMap<String, String>) -
 }
 
 /// Applications whose name contains the search text or is contained in it.
-fn meant(text: &str, names: &HashMap<String, String>) -> Vec<String> {
+fn mentioned(text: &str, names: &HashMap<String, String>) -> Vec<String> {
     let known = |name: &String| {
         let name = name.to_lowercase();
         name.contains(text) || text.contains(&name)

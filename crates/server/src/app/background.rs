@@ -20,13 +20,13 @@ const QUICK: Duration = Duration::from_millis(60);
 /// A slower one is valid for this many times as long as it took, so that sorting leaves most of a core to others.
 const REST: u32 = 10;
 /// Results kept in the cache.
-const KEPT_MAX: usize = 32;
+const CACHED_MAX: usize = 32;
 
 /// Computations that are running or finished recently.
 pub struct BackgroundCache<K, T> {
-    known: Mutex<HashMap<K, Entry<T>>>,
+    entries: Mutex<HashMap<K, Entry<T>>>,
     /// Only one fleet-wide computation runs at a time.
-    turn: Arc<Semaphore>,
+    one_at_a_time: Arc<Semaphore>,
     validity: Validity,
 }
 
@@ -40,10 +40,10 @@ enum Validity {
 }
 
 struct Entry<T> {
-    begun: Instant,
+    started: Instant,
     /// How long it took, once it is done.
     took: Arc<OnceLock<Duration>>,
-    sight: watch::Receiver<Progress<T>>,
+    progress: watch::Receiver<Progress<T>>,
 }
 
 /// The result so far.
@@ -64,7 +64,7 @@ impl<T> ProgressSender<T> {
 
 impl<K, T> Default for BackgroundCache<K, T> {
     fn default() -> Self {
-        Self { known: Mutex::default(), turn: Arc::new(Semaphore::new(1)), validity: Validity::Fixed }
+        Self { entries: Mutex::default(), one_at_a_time: Arc::new(Semaphore::new(1)), validity: Validity::Fixed }
     }
 }
 
@@ -83,59 +83,63 @@ impl<K, T> fmt::Debug for BackgroundCache<K, T> {
 }
 
 impl<K: Eq + Hash + Clone, T: Clone + Send + Sync + 'static> BackgroundCache<K, T> {
-    /// The result, or the progress after `patience`. Starts `work` unless it is running already.
-    pub(crate) async fn look<F>(
+    /// The result, or the progress after `max_wait`. Starts `compute` unless it is running already.
+    pub(crate) async fn get_or_start<F>(
         &self,
         key: K,
-        patience: Duration,
-        work: impl FnOnce(Arc<ProgressSender<T>>) -> F,
+        max_wait: Duration,
+        compute: impl FnOnce(Arc<ProgressSender<T>>) -> F,
     ) -> Progress<T>
     where
         F: Future<Output = T> + Send + 'static,
     {
-        let mut sight = self.begun(key, work);
+        let mut progress = self.start_or_join(key, compute);
         // The wait is over or the computation ended early: return the progress so far.
-        drop(tokio::time::timeout(patience, sight.wait_for(|sight| sight.done)).await);
-        sight.borrow().clone()
+        drop(tokio::time::timeout(max_wait, progress.wait_for(|progress| progress.done)).await);
+        progress.borrow().clone()
     }
 
-    fn begun<F>(&self, key: K, work: impl FnOnce(Arc<ProgressSender<T>>) -> F) -> watch::Receiver<Progress<T>>
+    fn start_or_join<F>(
+        &self,
+        key: K,
+        compute: impl FnOnce(Arc<ProgressSender<T>>) -> F,
+    ) -> watch::Receiver<Progress<T>>
     where
         F: Future<Output = T> + Send + 'static,
     {
-        let mut known = self.known.lock();
-        if let Some(known) = known.get(&key).filter(|known| known.is_of_use(self.validity)) {
-            return known.sight.clone();
+        let mut entries = self.entries.lock();
+        if let Some(entry) = entries.get(&key).filter(|entry| entry.is_of_use(self.validity)) {
+            return entry.progress.clone();
         }
-        let earlier = known.get(&key).filter(|_| self.validity == Validity::UntilRenewed);
-        let earlier = earlier.and_then(|known| known.sight.borrow().value.clone());
-        if known.len() >= KEPT_MAX
-            && let Some(oldest) = known.iter().min_by_key(|(_, known)| known.begun).map(|(key, _)| key.clone())
+        let earlier = entries.get(&key).filter(|_| self.validity == Validity::UntilRenewed);
+        let earlier = earlier.and_then(|entry| entry.progress.borrow().value.clone());
+        if entries.len() >= CACHED_MAX
+            && let Some(oldest) = entries.iter().min_by_key(|(_, entry)| entry.started).map(|(key, _)| key.clone())
         {
-            known.remove(&oldest);
+            entries.remove(&oldest);
         }
-        let (sender, sight) = watch::channel(Progress { value: earlier, done: false });
-        let (begun, took) = (Instant::now(), Arc::new(OnceLock::new()));
-        known.insert(key, Entry { begun, took: Arc::clone(&took), sight: sight.clone() });
-        let (telling, turn) = (Arc::new(ProgressSender(sender)), Arc::clone(&self.turn));
-        let work = work(Arc::clone(&telling));
+        let (sender, progress) = watch::channel(Progress { value: earlier, done: false });
+        let (started, took) = (Instant::now(), Arc::new(OnceLock::new()));
+        entries.insert(key, Entry { started, took: Arc::clone(&took), progress: progress.clone() });
+        let (sender, one_at_a_time) = (Arc::new(ProgressSender(sender)), Arc::clone(&self.one_at_a_time));
+        let work = compute(Arc::clone(&sender));
         tokio::spawn(async move {
-            let Ok(_turn) = turn.acquire().await else { return };
-            let begun = Instant::now();
+            let Ok(_permit) = one_at_a_time.acquire().await else { return };
+            let started = Instant::now();
             let value = work.await;
-            let _ = took.set(begun.elapsed());
-            telling.0.send_replace(Progress { value: Some(value), done: true });
+            let _ = took.set(started.elapsed());
+            sender.0.send_replace(Progress { value: Some(value), done: true });
         });
-        sight
+        progress
     }
 }
 
 impl<T> Entry<T> {
     fn is_of_use(&self, validity: Validity) -> bool {
-        let done = self.sight.borrow().done;
+        let done = self.progress.borrow().done;
         if !done {
             // A computation ends without a result only when the server stops or the task panicked.
-            return self.sight.has_changed().is_ok();
+            return self.progress.has_changed().is_ok();
         }
         let took = self.took.get().copied().unwrap_or_default();
         let valid = match validity {
@@ -143,7 +147,7 @@ impl<T> Entry<T> {
             Validity::UntilRenewed if took <= QUICK => Duration::ZERO,
             Validity::UntilRenewed => took * REST,
         };
-        self.begun.elapsed() < valid
+        self.started.elapsed() < valid
     }
 }
 
@@ -159,33 +163,33 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn computes_once_for_many_viewers() {
-        let (beside, begun, go) =
+        let (cache, started, go) =
             (BackgroundCache::<&str, u32>::default(), AtomicUsize::new(0), Arc::new(Notify::new()));
-        let look = |patience| {
-            beside.look("all", patience, |telling| {
-                begun.fetch_add(1, Ordering::Relaxed);
+        let get_or_start = |max_wait| {
+            cache.get_or_start("all", max_wait, |sender| {
+                started.fetch_add(1, Ordering::Relaxed);
                 let go = Arc::clone(&go);
                 async move {
-                    telling.so_far(1);
+                    sender.so_far(1);
                     go.notified().await;
                     2
                 }
             })
         };
-        let early = look(Duration::from_millis(80)).await;
+        let early = get_or_start(Duration::from_millis(80)).await;
         assert_eq!((early.value, early.done), (Some(1), false));
         go.notify_one();
-        let late = look(LONG).await;
+        let late = get_or_start(LONG).await;
         assert_eq!((late.value, late.done), (Some(2), true));
-        assert_eq!(begun.load(Ordering::Relaxed), 1);
+        assert_eq!(started.load(Ordering::Relaxed), 1);
     }
 
     #[tokio::test]
     async fn restarts_a_task_that_panicked() {
-        let beside = BackgroundCache::<&str, u32>::default();
-        let first = beside.look("all", LONG, |_| async { panic!("as a defect would") }).await;
+        let cache = BackgroundCache::<&str, u32>::default();
+        let first = cache.get_or_start("all", LONG, |_| async { panic!("as a defect would") }).await;
         assert_eq!((first.value, first.done), (None, false));
-        let second = beside.look("all", LONG, |_| async { 2 }).await;
+        let second = cache.get_or_start("all", LONG, |_| async { 2 }).await;
         assert_eq!(second.value, Some(2));
     }
 
@@ -193,7 +197,7 @@ mod tests {
     async fn repeats_quick_sorts_and_shows_the_last_slow_one_until_the_next_is_ready() {
         let cache = BackgroundCache::<&str, u32>::until_renewed();
         for expected in [1, 2] {
-            let quick = cache.look("quick", LONG, |_| async move { expected }).await;
+            let quick = cache.get_or_start("quick", LONG, |_| async move { expected }).await;
             assert_eq!((quick.value, quick.done), (Some(expected), true));
         }
         let slow = |value| {
@@ -206,10 +210,10 @@ mod tests {
                 value
             }
         };
-        assert_eq!(cache.look("slow", LONG, slow(1)).await.value, Some(1));
-        assert_eq!(cache.look("slow", LONG, slow(2)).await.value, Some(1), "still valid");
-        cache.known.lock().get_mut("slow").unwrap().begun -= LONG;
-        let renewing = cache.look("slow", Duration::ZERO, slow(3)).await;
+        assert_eq!(cache.get_or_start("slow", LONG, slow(1)).await.value, Some(1));
+        assert_eq!(cache.get_or_start("slow", LONG, slow(2)).await.value, Some(1), "still valid");
+        cache.entries.lock().get_mut("slow").unwrap().started -= LONG;
+        let renewing = cache.get_or_start("slow", Duration::ZERO, slow(3)).await;
         assert_eq!((renewing.value, renewing.done), (Some(1), false));
     }
 }

@@ -78,8 +78,8 @@ pub async fn label(
     check_labels(body)?;
     let mut outcome = Outcome::default();
     for key in keys {
-        let is_so = |kept: &indexmap::IndexMap<String, String>| {
-            body.labels.iter().all(|(name, value)| kept.get(name) == value.as_ref())
+        let is_so = |stored: &indexmap::IndexMap<String, String>| {
+            body.labels.iter().all(|(name, value)| stored.get(name) == value.as_ref())
         };
         if state.store.device_get(key).await?.is_some_and(|device| is_so(&device.operator_labels)) {
             outcome.already += 1;
@@ -98,13 +98,13 @@ pub async fn admit(
     clients: &[ClientId],
     body: &wire::UpdateClient,
 ) -> AppResult<Outcome> {
-    let wanted = match body.state {
+    let requested = match body.state {
         wire::ClientState::Accepted => ClientState::Accepted,
         wire::ClientState::Pending | wire::ClientState::Decommissioned => ClientState::Decommissioned,
     };
     let mut outcome = Outcome::default();
     for client in clients {
-        if clients::find(state, client).await?.is_some_and(|known| known.state == wanted) {
+        if clients::find(state, client).await?.is_some_and(|known| known.state == requested) {
             outcome.already += 1;
             continue;
         }
@@ -126,13 +126,19 @@ pub struct ClientImpact {
 }
 
 /// The effect of moving these clients to a state.
-pub async fn standing(state: &ServerState, clients: &[ClientId], wanted: wire::ClientState) -> AppResult<ClientImpact> {
+pub async fn standing(
+    state: &ServerState,
+    clients: &[ClientId],
+    requested: wire::ClientState,
+) -> AppResult<ClientImpact> {
     let mut standing = ClientImpact::default();
     let mut changing = Vec::new();
     for client in clients {
         let (count, rollouts) = match state.heads.get(client).map(|head| head.state) {
-            Some(ClientState::Accepted) => (&mut standing.accepted, wanted != wire::ClientState::Accepted),
-            Some(ClientState::Decommissioned) => (&mut standing.decommissioned, wanted == wire::ClientState::Accepted),
+            Some(ClientState::Accepted) => (&mut standing.accepted, requested != wire::ClientState::Accepted),
+            Some(ClientState::Decommissioned) => {
+                (&mut standing.decommissioned, requested == wire::ClientState::Accepted)
+            }
             Some(ClientState::Pending) => (&mut standing.waiting, true),
             None => continue,
         };

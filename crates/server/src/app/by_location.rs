@@ -31,8 +31,7 @@ impl Part {
 }
 
 /// Deployments on these devices; a page is a number of devices with all their deployments. Application, version and
-/// state
-/// of the query apply.
+/// state of the query apply.
 pub async fn list(
     state: &ServerState,
     search: &Search,
@@ -51,7 +50,7 @@ pub async fn list(
         // A deployment placed by a gateway counts for the gateway.
         let target = deployment.target.to_string();
         let key = (deployment.client.to_string(), target.strip_suffix("/*").unwrap_or(&target).to_owned());
-        let is = |wanted: Option<&String>, value: &str| wanted.is_none_or(|wanted| wanted == value);
+        let is = |requested: Option<&String>, value: &str| requested.is_none_or(|requested| requested == value);
         keys.contains(&key)
             && is(query.application.as_ref(), deployment.application.as_str())
             && is(query.version.as_ref(), &deployment.version)
@@ -67,6 +66,7 @@ pub async fn list(
         place(one).cmp(&place(other))
     });
     let mut items = all_to_wire(state, views).await?;
-    items.retain(|deployment| part.has(deployment) && query.state.is_none_or(|wanted| wanted == deployment.state));
+    items
+        .retain(|deployment| part.has(deployment) && query.state.is_none_or(|requested| requested == deployment.state));
     Ok(Page { items, next: devices.next })
 }

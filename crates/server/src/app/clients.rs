@@ -46,25 +46,25 @@ pub async fn list(state: &ServerState, paging: &Paging) -> AppResult<Page<wire::
 /// Clients in one state, or all.
 pub async fn list_in(
     state: &ServerState,
-    wanted: Option<wire::ClientState>,
+    requested: Option<wire::ClientState>,
     paging: &Paging,
 ) -> AppResult<Page<wire::Client>> {
-    search(state, wanted, None, paging).await
+    search(state, requested, None, paging).await
 }
 
 /// Clients in one state whose id contains the text; absent filters match everything.
 pub async fn search(
     state: &ServerState,
-    wanted: Option<wire::ClientState>,
+    requested: Option<wire::ClientState>,
     text: Option<String>,
     paging: &Paging,
 ) -> AppResult<Page<wire::Client>> {
-    let wanted = wanted.map(stored_state);
+    let requested = requested.map(stored_state);
     let limit = paging.limit()?;
     let after: Option<ClientId> = paging.after()?;
-    let rows = match (wanted, sought(text)?) {
+    let rows = match (requested, sought(text)?) {
         // An index finds the few pending clients among many.
-        (Some(wanted), None) => state.store.clients_in(wanted, after.as_ref(), limit + 1).await?,
+        (Some(requested), None) => state.store.clients_in(requested, after.as_ref(), limit + 1).await?,
         (state_wanted, text) => {
             let search = ClientSearch { state: state_wanted, text };
             state.store.clients_search(&search, after.as_ref(), limit + 1).await?
@@ -84,13 +84,13 @@ fn stored_state(state: wire::ClientState) -> ClientState {
 /// The same in the order of a column, or of the id.
 pub async fn search_in_order(
     state: &ServerState,
-    wanted: Option<wire::ClientState>,
+    requested: Option<wire::ClientState>,
     text: Option<String>,
     order: Order<ClientColumn>,
     paging: &Paging,
 ) -> AppResult<Listing<wire::Client>> {
-    let Some(sort) = order.sort else { return Ok(search(state, wanted, text, paging).await?.into()) };
-    let search = ClientSearch { state: wanted.map(stored_state), text: sought(text)? };
+    let Some(sort) = order.sort else { return Ok(search(state, requested, text, paging).await?.into()) };
+    let search = ClientSearch { state: requested.map(stored_state), text: sought(text)? };
     let what = format!("clients {search:?}");
     let store = state.store.clone();
     let read = move |after: Option<(SortValue, ClientId)>, limit| async move {
@@ -147,9 +147,9 @@ pub struct EnrollmentTokens {
 /// Active enrollment tokens, then used and expired ones while they are kept; newest first in each group.
 pub async fn enrollment_tokens(state: &ServerState) -> AppResult<EnrollmentTokens> {
     let now = state.now();
-    let kept = state.store.enrollments(now, ENROLLMENT_TOKENS_MAX + 1).await?;
-    let more = kept.len() > ENROLLMENT_TOKENS_MAX as usize;
-    let items = kept
+    let stored = state.store.enrollments(now, ENROLLMENT_TOKENS_MAX + 1).await?;
+    let more = stored.len() > ENROLLMENT_TOKENS_MAX as usize;
+    let items = stored
         .into_iter()
         .take(ENROLLMENT_TOKENS_MAX as usize)
         .map(|one| EnrollmentToken {
@@ -199,12 +199,12 @@ pub async fn get(state: &ServerState, id: &str) -> AppResult<wire::Client> {
 }
 
 pub async fn create(state: &ServerState, caller: &Caller, body: wire::CreateClient) -> AppResult<wire::Client> {
-    let wire::CreateClient { id, state: wanted, note, comment: reason } = body;
+    let wire::CreateClient { id, state: requested, note, comment: reason } = body;
     let id: ClientId = id.parse().map_err(|error: margo::IdError| AppError::invalid("id", error.to_string()))?;
     if note.as_ref().is_some_and(|note| note.chars().count() > NOTE_CHARS_MAX) {
         return Err(AppError::invalid("note", format!("write at most {NOTE_CHARS_MAX} characters")));
     }
-    let wanted = match wanted.unwrap_or(wire::ClientState::Accepted) {
+    let requested = match requested.unwrap_or(wire::ClientState::Accepted) {
         wire::ClientState::Accepted => ClientState::Accepted,
         wire::ClientState::Pending => ClientState::Pending,
         wire::ClientState::Decommissioned => {
@@ -216,7 +216,7 @@ pub async fn create(state: &ServerState, caller: &Caller, body: wire::CreateClie
     // As the store creates it: nothing assigned yet, never seen (DS-01).
     let new = Client {
         id: id.clone(),
-        state: wanted,
+        state: requested,
         note: note.clone(),
         created_at: now,
         last_seen_at: None,
@@ -226,13 +226,13 @@ pub async fn create(state: &ServerState, caller: &Caller, body: wire::CreateClie
     let waiting = find(state, &id).await?.filter(|known| known.state == ClientState::Pending);
     let made = match waiting {
         // The client connected before it was accepted; this accepts it.
-        Some(known) if wanted == ClientState::Accepted => {
-            Client { state: wanted, note: note.clone().or(known.note), revision: known.revision + 1, ..known }
+        Some(known) if requested == ClientState::Accepted => {
+            Client { state: requested, note: note.clone().or(known.note), revision: known.revision + 1, ..known }
         }
         _ => new,
     };
     let store = caller.store(state, &to_wire(state, made));
-    let written = async move { store.client_create(&actor, &id, wanted, note.as_deref(), now).await };
+    let written = async move { store.client_create(&actor, &id, requested, note.as_deref(), now).await };
     Ok(to_wire(state, with_head(state, written).await?))
 }
 
@@ -244,7 +244,7 @@ pub async fn update(
     expected: Option<i64>,
 ) -> AppResult<wire::Client> {
     let id = client_id(id)?;
-    let wanted = match body.state {
+    let requested = match body.state {
         wire::ClientState::Accepted => ClientState::Accepted,
         wire::ClientState::Decommissioned => ClientState::Decommissioned,
         wire::ClientState::Pending => {
@@ -256,7 +256,7 @@ pub async fn update(
     };
     let actor = caller.actor(body.comment);
     let (store, now) = (state.store.clone(), state.now());
-    let written = async move { store.client_set_state(&actor, &id, wanted, expected, now).await };
+    let written = async move { store.client_set_state(&actor, &id, requested, expected, now).await };
     Ok(to_wire(state, with_head(state, written).await?))
 }
 
@@ -393,7 +393,8 @@ fn refuse_decommissioned(client: &Client) -> AppResult<()> {
 
 fn to_wire(state: &ServerState, client: Client) -> wire::Client {
     let last_seen_at = state.heads.last_seen(&client.id).max(client.last_seen_at);
-    let last_rejected_at = state.heads.last_asked(&client.id).filter(|asked| Some(*asked) > last_seen_at);
+    let last_rejected_at =
+        state.heads.last_requested(&client.id).filter(|requested_at| Some(*requested_at) > last_seen_at);
     wire::Client {
         spiffe_id: state.identity.wfm().client(client.id.clone()).to_string(),
         id: client.id.to_string(),
@@ -405,7 +406,7 @@ fn to_wire(state: &ServerState, client: Client) -> wire::Client {
         note: client.note,
         created_at: client.created_at.to_string(),
         last_seen_at: last_seen_at.map(|seen| seen.to_string()),
-        last_rejected_at: last_rejected_at.map(|asked| asked.to_string()),
+        last_rejected_at: last_rejected_at.map(|requested_at| requested_at.to_string()),
         manifest_version: client.manifest_version,
         revision: client.revision,
     }

@@ -29,17 +29,17 @@ pub async fn list(
     let after = paging.after::<KeyText>()?;
     let rows = state.store.devices_page(&filter, after.as_ref().map(|key| &key.0), limit + 1).await?;
     let key = |device: &Device| KeyText(device.key.clone()).to_string();
-    Ok(page(rows, limit, key, |device| judge(&description, &device, None)))
+    Ok(page(rows, limit, key, |device| evaluate(&description, &device, None)))
 }
 
 /// Stands for a rule where a device has not reported its capabilities, or they cannot be read.
 pub const NO_CAPABILITIES: &str = "no-capabilities";
 
 /// The rules that decide that a device is not certainly compatible.
-pub fn deciding_rules(judged: &wire::DeviceCompatibility) -> impl Iterator<Item = &str> {
-    let unreported = judged.profiles.is_empty().then_some(NO_CAPABILITIES);
-    let certain = judged.outcome == wire::Compatibility::Compatible;
-    let reasons = judged
+pub fn deciding_rules(evaluated: &wire::DeviceCompatibility) -> impl Iterator<Item = &str> {
+    let unreported = evaluated.profiles.is_empty().then_some(NO_CAPABILITIES);
+    let certain = evaluated.outcome == wire::Compatibility::Compatible;
+    let reasons = evaluated
         .profiles
         .iter()
         .filter(move |_| !certain)
@@ -47,11 +47,11 @@ pub fn deciding_rules(judged: &wire::DeviceCompatibility) -> impl Iterator<Item 
     unreported.into_iter().chain(reasons.map(|reason| reason.rule.as_str()))
 }
 
-/// With `wanted` only that profile counts.
-pub(crate) fn judge(
+/// With `requested` only that profile counts.
+pub(crate) fn evaluate(
     description: &ApplicationDescription,
     device: &Device,
-    wanted: Option<&str>,
+    requested: Option<&str>,
 ) -> wire::DeviceCompatibility {
     let reference = DeviceName { client: device.key.client.to_string(), device: device.key.device.to_string() };
     let Some(capabilities) = devices::capabilities(device) else {
@@ -62,26 +62,31 @@ pub(crate) fn judge(
             profiles: Vec::new(),
         };
     };
-    let Placement { outcome, profile, profiles } = place_with_reasons(description, &capabilities.document, wanted);
+    let Placement { outcome, profile, profiles } = place_with_reasons(description, &capabilities.document, requested);
     let profiles = profiles
         .into_iter()
-        .map(|judged| wire::ProfileCompatibility {
-            profile: judged.profile,
-            profile_type: judged.profile_type.as_str().to_owned(),
-            outcome: outcome_to_wire(judged.fit.outcome),
-            reasons: judged.fit.reasons.iter().map(|reason| to_wire(reason, &device.operator_labels)).collect(),
+        .map(|evaluated| wire::ProfileCompatibility {
+            profile: evaluated.profile,
+            profile_type: evaluated.profile_type.as_str().to_owned(),
+            outcome: outcome_to_wire(evaluated.compatibility.outcome),
+            reasons: evaluated
+                .compatibility
+                .reasons
+                .iter()
+                .map(|reason| to_wire(reason, &device.operator_labels))
+                .collect(),
         })
         .collect();
     wire::DeviceCompatibility { device: reference, outcome: outcome_to_wire(outcome), profile, profiles }
 }
 
 fn to_wire(reason: &Reason, operator_labels: &IndexMap<String, String>) -> wire::CompatibilityReason {
-    let message = said(reason, operator_labels);
+    let message = reason_text(reason, operator_labels);
     wire::CompatibilityReason { rule: reason.rule.clone(), outcome: outcome_to_wire(reason.outcome), message }
 }
 
 /// The reason, and a note when an operator label of the same name does not help.
-pub(crate) fn said(reason: &Reason, operator_labels: &IndexMap<String, String>) -> String {
+pub(crate) fn reason_text(reason: &Reason, operator_labels: &IndexMap<String, String>) -> String {
     let missing = reason.label.as_ref().filter(|_| reason.outcome == Outcome::No);
     match missing.and_then(|label| operator_labels.get_key_value(label)) {
         Some((name, value)) => format!(
@@ -114,10 +119,10 @@ mod tests {
             label: Some(label.to_owned()),
         };
         assert_eq!(
-            said(&reason("line", Outcome::No), &labels),
+            reason_text(&reason("line", Outcome::No), &labels),
             "needs it (the operator's label `line=7` does not count here: only labels reported by the device do)"
         );
-        assert_eq!(said(&reason("line", Outcome::Yes), &labels), "needs it");
-        assert_eq!(said(&reason("hall", Outcome::No), &labels), "needs it");
+        assert_eq!(reason_text(&reason("line", Outcome::Yes), &labels), "needs it");
+        assert_eq!(reason_text(&reason("hall", Outcome::No), &labels), "needs it");
     }
 }

@@ -31,7 +31,7 @@ pub(crate) fn compose(
     target: &DeviceTarget,
     description: &ApplicationDescription,
     profile: &str,
-    answers: &ParameterValues,
+    given_values: &ParameterValues,
     policy: PolicyUpdate,
     before: Option<ExistingDeployment<'_>>,
 ) -> Result<Composed, Vec<ValueError>> {
@@ -39,7 +39,7 @@ pub(crate) fn compose(
         let message = format!("`{}` {} has no profile `{profile}`", description.id, description.metadata.version);
         return Err(vec![ValueError::new("profile", message)]);
     };
-    let parameters = resolved(description, profile, answers, before)?;
+    let parameters = resolved(description, profile, given_values, before)?;
     let values = parameters.iter().map(|(name, parameter)| (name.clone(), parameter.value.clone())).collect();
     let policy = policy.over(before.map(|before| before.policy).unwrap_or_default());
     let document = assemble(AssembleInput { id, target, description, profile: chosen, parameters, policy });
@@ -51,28 +51,27 @@ pub(crate) fn compose(
 pub(crate) fn composed_values(
     description: &ApplicationDescription,
     profile: &str,
-    answers: &ParameterValues,
+    given_values: &ParameterValues,
     before: Option<ExistingDeployment<'_>>,
 ) -> Result<ParameterValues, Vec<ValueError>> {
-    let parameters = resolved(description, profile, answers, before)?;
+    let parameters = resolved(description, profile, given_values, before)?;
     Ok(parameters.into_iter().map(|(name, parameter)| (name, parameter.value)).collect())
 }
 
 fn resolved(
     description: &ApplicationDescription,
     profile: &str,
-    answers: &ParameterValues,
+    given_values: &ParameterValues,
     before: Option<ExistingDeployment<'_>>,
 ) -> Result<IndexMap<String, ParameterValue>, Vec<ValueError>> {
-    let answers = with_kept(answers, description, before);
-    parameters::resolve(description, profile, &answers, before.map(|before| before.values))
+    let given_values = with_stored(given_values, description, before);
+    parameters::resolve(description, profile, &given_values, before.map(|before| before.values))
 }
 
 /// Merges the values over those of the deployment. Parameters that the new version does not have are dropped, and a
-/// value
-/// that no operator could have set follows the supplier's default.
-fn with_kept(
-    answers: &ParameterValues,
+/// value that no operator could have set follows the supplier's default.
+fn with_stored(
+    given_values: &ParameterValues,
     description: &ApplicationDescription,
     before: Option<ExistingDeployment<'_>>,
 ) -> ParameterValues {
@@ -88,7 +87,7 @@ fn with_kept(
             }
         }
     }
-    joined.extend(answers.iter().map(|(name, value)| (name.clone(), value.clone())));
+    joined.extend(given_values.iter().map(|(name, value)| (name.clone(), value.clone())));
     joined
 }
 

@@ -11,18 +11,18 @@ const REST: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
 pub(crate) struct TimeSlices {
-    begun: Instant,
+    started: Instant,
     worked: Duration,
 }
 
 impl TimeSlices {
     pub(crate) fn begin() -> Self {
-        Self { begun: Instant::now(), worked: Duration::ZERO }
+        Self { started: Instant::now(), worked: Duration::ZERO }
     }
 
     /// Await this between two pieces of work; returns at once while the time slice is not used up.
     pub(crate) async fn next(&mut self) {
-        let worked = self.begun.elapsed();
+        let worked = self.started.elapsed();
         if worked < TURN {
             return;
         }
@@ -32,7 +32,7 @@ impl TimeSlices {
         } else {
             tokio::time::sleep(REST).await;
         }
-        self.begun = Instant::now();
+        self.started = Instant::now();
     }
 }
 
@@ -48,14 +48,14 @@ mod tests {
         let seen = Arc::new(AtomicBool::new(false));
         let other = Arc::clone(&seen);
         tokio::spawn(async move { other.store(true, Ordering::Relaxed) });
-        let mut turns = TimeSlices::begin();
-        turns.next().await;
+        let mut slices = TimeSlices::begin();
+        slices.next().await;
         assert!(!seen.load(Ordering::Relaxed), "the time slice has just started");
-        let begun = Instant::now();
-        while begun.elapsed() < TURN {
+        let started = Instant::now();
+        while started.elapsed() < TURN {
             std::hint::spin_loop();
         }
-        turns.next().await;
+        slices.next().await;
         assert!(seen.load(Ordering::Relaxed), "the other task ran");
     }
 }

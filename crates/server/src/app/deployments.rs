@@ -18,7 +18,7 @@ use margo::status::{DeploymentStatus, State, StatusError};
 use margrave_api::deployments as wire;
 use margrave_api::page::Page;
 use margrave_api::rollouts::RolloutKind as WireKind;
-use margrave_core::deployment_state::{DeploymentState, judge};
+use margrave_core::deployment_state::{DeploymentState, state_of};
 use margrave_core::model::{ClientState, Deployment, Desired, DeviceKey, Failed, Reported, RolloutKind};
 use margrave_core::policy::OnFailure;
 use margrave_core::sort::{DeploymentColumn, SortValue};
@@ -114,7 +114,7 @@ pub async fn removals(
     let DeploymentFilter { application, version, .. } = filter(query)?;
     let (limit, after) = (paging.limit()?, paging.after::<RemovalCursor>()?);
     let filter = RemovalFilter { over, application, version };
-    let after = after.map(|told| told.0);
+    let after = after.map(|notified| notified.0);
     let (mut rows, looked_at) = state.store.removals_search_bounded(&filter, after, limit + 1, LOOKED_AT_MAX).await?;
     let next = if rows.len() > limit as usize {
         rows.truncate(limit as usize);
@@ -155,13 +155,14 @@ pub async fn get(state: &ServerState, id: &str) -> AppResult<wire::Deployment> {
 }
 
 /// Makes the device retry a failed deployment at once. A device that retries automatically gets its manifest once more;
-/// one
-/// that has given up (failure policies `stop` and `rollback`) acts only on a new document, so it gets a new revision.
+/// one that has given up (failure policies `stop` and `rollback`) acts only on a new document, so it gets a new
+/// revision.
 pub async fn retry(state: &ServerState, caller: &Caller, id: &str, reason: Option<String>) -> AppResult<()> {
     let view = existing(state, id).await?;
     let client = view.deployment.client.clone();
     let last_seen = state.heads.last_seen(&client).max(view.last_seen_at);
-    if judge(&view.deployment, view.reported.as_ref(), last_seen, state.offline_before()) != DeploymentState::Failed {
+    if state_of(&view.deployment, view.reported.as_ref(), last_seen, state.offline_before()) != DeploymentState::Failed
+    {
         return Err(AppError::refused(Code::Unchanged, "the deployment has not failed, so there is nothing to retry"));
     }
     let removing = view.deployment.desired == Desired::Absent;
@@ -173,9 +174,9 @@ pub async fn retry(state: &ServerState, caller: &Caller, id: &str, reason: Optio
         return Ok(());
     }
     let (store, heads, actor, now) = (state.store.clone(), Arc::clone(&state.heads), caller.actor(reason), state.now());
-    let told = client.clone();
+    let notified = client.clone();
     let work = async move {
-        let head = store.manifest_republish(&actor, &told, now).await?;
+        let head = store.manifest_republish(&actor, &notified, now).await?;
         let known = head.is_some();
         if let Some(head) = head {
             heads.put(head);
@@ -331,7 +332,7 @@ impl Simulated {
 fn to_wire(state: &ServerState, known: &Masks, simulated: &Simulated, view: DeploymentView) -> wire::Deployment {
     let DeploymentView { deployment, reported, last_seen_at } = view;
     let last_seen = state.heads.last_seen(&deployment.client).max(last_seen_at);
-    let deployment_state = judge(&deployment, reported.as_ref(), last_seen, state.offline_before());
+    let deployment_state = state_of(&deployment, reported.as_ref(), last_seen, state.offline_before());
     let client = state.heads.get(&deployment.client).map_or(ClientState::Decommissioned, |head| head.state);
     let explanation = explain::sentence(&deployment, reported.as_ref(), (client, last_seen), deployment_state);
     let sensitive = known.get(&deployment.application, &deployment.version);

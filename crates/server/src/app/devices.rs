@@ -145,7 +145,7 @@ pub struct BlockingDeployment {
 }
 
 /// Deployments that prevent the deletion of a device and its children.
-pub async fn kept_by(state: &ServerState, client: &str, device: &str) -> AppResult<Vec<BlockingDeployment>> {
+pub async fn stored_by(state: &ServerState, client: &str, device: &str) -> AppResult<Vec<BlockingDeployment>> {
     let found = placed(state, &key(client, device)?).await?;
     Ok(found
         .into_iter()

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 pub use open::{Open, open};
-pub use parameters::{Asked, Section, answer, before, kept_by_each, names, problems, sections};
+pub use parameters::{ParameterField, Section, before, names, parse_value, problems, sections, stored_by_each};
 pub use submit::{back_to, revision, submit};
 pub(super) use submit::{is_nothing_left, policy_at, requests};
 
@@ -59,7 +59,7 @@ pub struct Draft {
     #[serde(default)]
     pub deployments: Vec<String>,
     #[serde(default, rename = "values")]
-    pub answers: ParameterValues,
+    pub values: ParameterValues,
     /// By `client/device`.
     #[serde(default)]
     pub overrides: IndexMap<String, ParameterValues>,
@@ -68,13 +68,13 @@ pub struct Draft {
     pub policy: PolicyPatch,
     /// Whether the configuration step was completed.
     #[serde(default, rename = "configured")]
-    pub answered: bool,
+    pub configured: bool,
     /// The comment entered so far.
     #[serde(default)]
     pub comment: String,
     /// Applies to devices selected among all that run the application, not to the deployments the draft started with.
     #[serde(default, rename = "amongInstalled")]
-    pub wide: bool,
+    pub by_device: bool,
 }
 
 impl Draft {
@@ -88,31 +88,31 @@ impl Draft {
             devices: Vec::new(),
             selector: None,
             deployments: Vec::new(),
-            answers: ParameterValues::new(),
+            values: ParameterValues::new(),
             overrides: IndexMap::new(),
             policy: PolicyPatch::default(),
-            answered: false,
+            configured: false,
             comment: String::new(),
-            wide: false,
+            by_device: false,
         }
     }
 
     /// Changes existing deployments on selected devices.
-    pub fn is_wide(&self) -> bool {
-        self.wide || (self.kind == Kind::Upgrade && self.deployments.is_empty())
+    pub fn is_by_device(&self) -> bool {
+        self.by_device || (self.kind == Kind::Upgrade && self.deployments.is_empty())
     }
 
     /// The single deployment it changes, if it started with one.
     pub fn single(&self) -> Option<&str> {
         match self.deployments.as_slice() {
-            [only] if !self.is_wide() => Some(only),
+            [only] if !self.is_by_device() => Some(only),
             _ => None,
         }
     }
 
     /// What devices are checked for.
-    pub fn wanted(&self) -> EligibilityQuery<'_> {
-        let whom = match self.kind {
+    pub fn eligibility_query(&self) -> EligibilityQuery<'_> {
+        let installed = match self.kind {
             Kind::Create => InstalledFilter::Without,
             Kind::Upgrade => InstalledFilter::OtherVersion,
             Kind::Reconfigure => InstalledFilter::ThisVersion,
@@ -122,7 +122,7 @@ impl Draft {
             application: &self.application,
             version: &self.version,
             profile: self.profile.as_deref(),
-            whom,
+            installed,
         }
     }
 
@@ -157,18 +157,18 @@ pub async fn get(state: &ServerState, caller: &Caller, id: &str) -> AppResult<St
         AppError::refused(Code::NotFound, detail)
     };
     let uuid = Uuid::try_parse(id).map_err(|_| missing())?;
-    let kept = state.store.draft_get(uuid, caller.id).await?.ok_or_else(missing)?;
-    let draft = serde_json::from_str(&kept.body).map_err(|_| missing())?;
-    Ok(StoredDraft { id: uuid, revision: kept.revision, draft })
+    let stored = state.store.draft_get(uuid, caller.id).await?.ok_or_else(missing)?;
+    let draft = serde_json::from_str(&stored.body).map_err(|_| missing())?;
+    Ok(StoredDraft { id: uuid, revision: stored.revision, draft })
 }
 
 /// Saves a step; rejected if another window has saved one since.
-pub async fn put(state: &ServerState, caller: &Caller, kept: &StoredDraft) -> AppResult<i64> {
+pub async fn put(state: &ServerState, caller: &Caller, stored: &StoredDraft) -> AppResult<i64> {
     // If the version no longer exists, treat all values as sensitive.
-    let description = description(state, &kept.draft).await.ok();
+    let description = description(state, &stored.draft).await.ok();
     let sensitive = !Sensitive::of(description.as_deref()).is_empty();
-    let body = text(&kept.draft);
-    Ok(state.store.draft_put(kept.id, caller.id, &body, sensitive, Some(kept.revision), state.now()).await?)
+    let body = text(&stored.draft);
+    Ok(state.store.draft_put(stored.id, caller.id, &body, sensitive, Some(stored.revision), state.now()).await?)
 }
 
 pub async fn drop(state: &ServerState, caller: &Caller, id: Uuid) -> AppResult<()> {
@@ -188,27 +188,28 @@ pub async fn like(state: &ServerState, draft: &mut Draft, id: &str) -> AppResult
     let before = deployments::existing(state, id).await?.deployment;
     let description = description(state, draft).await?;
     let sections = sections(&description, None);
-    let asked = |name: &str| sections.iter().flat_map(|section| &section.questions).any(|one| one.parameter == name);
-    draft.answers = before.values.into_iter().filter(|(name, _)| asked(name)).collect();
+    let is_parameter =
+        |name: &str| sections.iter().flat_map(|section| &section.fields).any(|one| one.parameter == name);
+    draft.values = before.values.into_iter().filter(|(name, _)| is_parameter(name)).collect();
     draft.policy = before.policy.into();
     Ok(())
 }
 
 /// Number of devices whose deployments the draft applies to.
-pub async fn meant(state: &ServerState, draft: &Draft) -> AppResult<u64> {
+pub async fn matching_count(state: &ServerState, draft: &Draft) -> AppResult<u64> {
     let overview = overview::get(state).await?;
     let versions = overview.uses.get(&draft.application).into_iter().flatten();
-    let meant = versions.filter(|(version, _)| draft.means(version));
-    Ok(meant.flat_map(|(_, counts)| counts.0.values()).sum())
+    let matching_count = versions.filter(|(version, _)| draft.means(version));
+    Ok(matching_count.flat_map(|(_, counts)| counts.0.values()).sum())
 }
 
 /// Maximum number of devices the draft affects.
-pub async fn reach(state: &ServerState, draft: &Draft) -> AppResult<u64> {
+pub async fn target_count(state: &ServerState, draft: &Draft) -> AppResult<u64> {
     match &draft.selector {
-        Some(all) if draft.is_wide() && all.is_empty() => return meant(state, draft).await,
-        Some(selector) if draft.is_wide() => {
+        Some(all) if draft.is_by_device() && all.is_empty() => return matching_count(state, draft).await,
+        Some(selector) if draft.is_by_device() => {
             let search = Search { labels: Some(selector.clone()), ..Search::default() };
-            return Ok(fleet::counted_for(state, &draft.wanted(), &search).await?.values().sum());
+            return Ok(fleet::counted_for(state, &draft.eligibility_query(), &search).await?.values().sum());
         }
         _ if !draft.deployments.is_empty() => return Ok(draft.deployments.len() as u64),
         _ => {}

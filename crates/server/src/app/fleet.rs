@@ -13,7 +13,7 @@ use margo::status::State;
 use margrave_api::deployments::DeploymentState;
 use margrave_api::devices as wire;
 use margrave_api::page::Page;
-use margrave_core::deployment_state::{DeploymentState as Judged, judge};
+use margrave_core::deployment_state::{DeploymentState as Judged, state_of};
 use margrave_core::model::{ClientState, Desired, Device, DeviceKey, DeviceState};
 use margrave_core::selector::{LabelSelector, Requirement};
 use margrave_core::sort::{DeviceColumn, SortValue};
@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, HashMap};
 pub use counts::CountCache as DeviceCountCache;
 pub use eligible::{
     Candidate, ELIGIBLE_MAX, EligibilityQuery, InstalledFilter, NamedDevice, candidate, candidates, counted_for,
-    eligible_page, filtered_page, named, takers,
+    eligible_count, eligible_page, filtered_page, named,
 };
 
 /// Longest search text for a name.
@@ -105,14 +105,14 @@ pub struct PlacedDeployment {
 /// Desired deployments of a device and their reported states, counted separately.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Running {
-    pub wanted: u64,
+    pub desired: u64,
     /// The desired ones by last reported state; the counts add up to the total.
     pub running: u64,
     pub failed: u64,
     pub in_progress: u64,
-    pub unheard: u64,
+    pub unreported: u64,
     /// To be removed and not removed yet.
-    pub going: u64,
+    pub removing: u64,
 }
 
 impl Running {
@@ -120,12 +120,12 @@ impl Running {
         let mut running = Self::default();
         for one in placed {
             if one.removing {
-                running.going += 1;
+                running.removing += 1;
                 continue;
             }
-            running.wanted += 1;
+            running.desired += 1;
             *match one.reported {
-                None => &mut running.unheard,
+                None => &mut running.unreported,
                 Some(State::Installed) => &mut running.running,
                 Some(State::Failed) => &mut running.failed,
                 // A retry after a failure still counts as failed until it succeeds.
@@ -247,15 +247,15 @@ fn listed(state: &ServerState, device: Device, on: &mut OnDevices, whole: bool) 
         .into_iter()
         .filter_map(|view| {
             let last_seen = state.heads.last_seen(&view.deployment.client).max(view.last_seen_at);
-            let judged = judge(&view.deployment, view.reported.as_ref(), last_seen, state.offline_before());
+            let evaluated = state_of(&view.deployment, view.reported.as_ref(), last_seen, state.offline_before());
             let removing = view.deployment.desired == Desired::Absent;
-            states.push((view.deployment.desired, judged));
-            (judged != Judged::Removed).then(|| PlacedDeployment {
+            states.push((view.deployment.desired, evaluated));
+            (evaluated != Judged::Removed).then(|| PlacedDeployment {
                 id: view.deployment.id.to_string(),
                 application: view.deployment.application.to_string(),
                 version: view.deployment.version,
                 removing,
-                deployment_state: judged.into(),
+                deployment_state: evaluated.into(),
                 reported: view.reported.map(|reported| reported.state),
             })
         })
@@ -286,7 +286,7 @@ mod tests {
             one(false, Some(State::Installing)),
             one(true, Some(State::Installed)),
         ];
-        let expected = Running { wanted: 4, running: 1, failed: 1, in_progress: 1, unheard: 1, going: 1 };
+        let expected = Running { desired: 4, running: 1, failed: 1, in_progress: 1, unreported: 1, removing: 1 };
         assert_eq!(Running::of(&placed), expected);
     }
 }

@@ -102,12 +102,12 @@ pub struct MembershipDiff {
 
 /// The effect of another selector on a group; `name` names an existing group, if any. Three counts, no list.
 pub async fn moved(state: &ServerState, name: Option<&str>, text: &str) -> AppResult<MembershipDiff> {
-    let wanted = devices::selector(Some(text))?;
+    let requested = devices::selector(Some(text))?;
     let count = async |selector: LabelSelector| {
         let search = DeviceSearch { selector, offline_before: state.offline_before(), ..DeviceSearch::default() };
         state.store.devices_matching(&search).await
     };
-    let members = count(wanted.clone()).await?;
+    let members = count(requested.clone()).await?;
     let present = match name {
         Some(name) => match state.store.group_get(name).await? {
             Some(_) => selector(state, name).await?,
@@ -116,7 +116,7 @@ pub async fn moved(state: &ServerState, name: Option<&str>, text: &str) -> AppRe
         None => return Ok(MembershipDiff { members, come: members, go: 0 }),
     };
     let mut both = present.clone();
-    both.requirements.extend(wanted.requirements);
+    both.requirements.extend(requested.requirements);
     let (before, both) = (count(present).await?, count(both).await?);
     Ok(MembershipDiff { members, come: members.saturating_sub(both), go: before.saturating_sub(both) })
 }

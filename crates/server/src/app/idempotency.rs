@@ -171,16 +171,16 @@ impl Call {
         self.request_hash == request_hash
     }
 
-    pub fn write(&self, kept: Option<&StoredAnswer>, at: Timestamp, expired_before: Timestamp) -> KeyWrite {
-        let answer = kept.map(|kept| self.seal(kept)).unwrap_or_default();
+    pub fn write(&self, stored: Option<&StoredAnswer>, at: Timestamp, expired_before: Timestamp) -> KeyWrite {
+        let answer = stored.map(|stored| self.seal(stored)).unwrap_or_default();
         KeyWrite { owner: self.owner.clone(), request_hash: self.request_hash.clone(), answer, at, expired_before }
     }
 
     /// Nonce, then the sealed head and body.
-    fn seal(&self, kept: &StoredAnswer) -> Vec<u8> {
-        let mut text = serde_json::to_vec(&kept.head).expect("a head is plain data");
+    fn seal(&self, stored: &StoredAnswer) -> Vec<u8> {
+        let mut text = serde_json::to_vec(&stored.head).expect("a head is plain data");
         text.push(b'\n');
-        text.extend_from_slice(&kept.body);
+        text.extend_from_slice(&stored.body);
         let key = RandomizedNonceKey::new(&AES_256_GCM, &self.seal).expect("the key has the right length");
         let nonce = key.seal_in_place_append_tag(self.aad(), &mut text).expect("answers are short");
         [nonce.as_ref().as_slice(), &text].concat()
@@ -223,10 +223,10 @@ impl Caller {
 }
 
 /// The stored result of the same call, if any.
-pub async fn kept<T: serde::de::DeserializeOwned>(state: &ServerState, call: &Call) -> AppResult<Option<T>> {
+pub async fn stored<T: serde::de::DeserializeOwned>(state: &ServerState, call: &Call) -> AppResult<Option<T>> {
     let Some(entry) = state.store.key_find(call.owner(), expired_before(state)).await? else { return Ok(None) };
-    let kept = call.is_for(&entry.request_hash).then(|| call.open(&entry.answer)).flatten();
-    match kept.and_then(|kept| serde_json::from_slice(&kept.body).ok()) {
+    let stored = call.is_for(&entry.request_hash).then(|| call.open(&entry.answer)).flatten();
+    match stored.and_then(|stored| serde_json::from_slice(&stored.body).ok()) {
         Some(made) => Ok(Some(made)),
         None => Err(AppError::refused(Code::Done, "this request was already processed; read the current state")),
     }
@@ -245,7 +245,7 @@ mod tests {
         Call::new(Uuid::nil(), secret, key, &[b"POST", b"/api/tokens", body])
     }
 
-    fn kept() -> StoredAnswer {
+    fn stored() -> StoredAnswer {
         let head = Head { status: 201, location: Some("/api/rollouts/1".to_owned()), ..Head::default() };
         StoredAnswer { head, body: b"{\"secret\":\"mgv_abc\"}\n".to_vec() }
     }
@@ -253,9 +253,9 @@ mod tests {
     #[test]
     fn unseals_an_answer_for_the_same_call_only() {
         let one = call("token", "key", b"body");
-        let sealed = one.seal(&kept());
+        let sealed = one.seal(&stored());
         assert!(!sealed.windows(7).any(|part| part == b"mgv_abc"));
-        assert_eq!(call("token", "key", b"body").open(&sealed), Some(kept()));
+        assert_eq!(call("token", "key", b"body").open(&sealed), Some(stored()));
         for other in [call("tokem", "key", b"body"), call("token", "kex", b"body"), call("token", "key", b"b0dy")] {
             assert_eq!(other.open(&sealed), None);
         }

@@ -40,7 +40,7 @@ const IN_PROGRESS_MAX: u32 = 100;
 /// Failed deployments read to group them by cause.
 const FAILED_MAX: u32 = 200;
 /// Offline places named one by one.
-const SILENT_MAX: u32 = 6;
+const OFFLINE_MAX: u32 = 6;
 /// Hours of the trend.
 pub const HOURS: usize = 24;
 const HOUR: Duration = Duration::from_hours(1);
@@ -88,9 +88,9 @@ impl Overview {
     pub fn counts(&self, application: Option<&str>, version: Option<&str>) -> Counts {
         let Some(application) = application else { return self.summary.deployments.clone() };
         let versions = self.uses.get(application).into_iter().flatten();
-        let asked = versions.filter(|(name, _)| version.is_none_or(|wanted| wanted == **name));
+        let of_version = versions.filter(|(name, _)| version.is_none_or(|requested| requested == **name));
         let mut sum = Counts::default();
-        for (deployment_state, count) in asked.flat_map(|(_, counts)| &counts.0) {
+        for (deployment_state, count) in of_version.flat_map(|(_, counts)| &counts.0) {
             *sum.0.entry(*deployment_state).or_default() += count;
         }
         sum
@@ -156,7 +156,7 @@ struct CachedCounts {
 }
 
 impl CachedCounts {
-    fn holds(&self, newest: i64, targets: usize) -> bool {
+    fn is_current(&self, newest: i64, targets: usize) -> bool {
         let age = self.at.elapsed();
         (self.newest == newest && age < OLD) || (targets > LARGE_ROLLOUT && age < self.took * REST)
     }
@@ -175,19 +175,19 @@ pub(crate) async fn rollout_counts(state: &ServerState, rollout: Uuid, targets: 
     let newest = *state.store.events_newest().borrow();
     if targets > SMALL_ROLLOUT
         && let Some(known) = state.board.rollouts.lock().get(&rollout)
-        && known.holds(newest, targets)
+        && known.is_current(newest, targets)
     {
         return Ok(known.counts.clone());
     }
-    let begun = Instant::now();
+    let started = Instant::now();
     let counts = summary::counts(state.store.rollout_summary(rollout, state.offline_before()).await?);
     if targets > SMALL_ROLLOUT {
-        let mut kept = state.board.rollouts.lock();
-        if kept.len() >= ROLLOUTS_KEPT {
-            kept.clear();
+        let mut stored = state.board.rollouts.lock();
+        if stored.len() >= ROLLOUTS_KEPT {
+            stored.clear();
         }
-        let counted = CachedCounts { newest, at: Instant::now(), took: begun.elapsed(), counts: counts.clone() };
-        kept.insert(rollout, counted);
+        let counted = CachedCounts { newest, at: Instant::now(), took: started.elapsed(), counts: counts.clone() };
+        stored.insert(rollout, counted);
     }
     Ok(counts)
 }
@@ -230,23 +230,23 @@ fn refresh_later(state: &ServerState, known: &Overview) {
 }
 
 async fn make(state: &ServerState) -> AppResult<Arc<Overview>> {
-    let begun = Instant::now();
+    let started = Instant::now();
     let newest = *state.store.events_newest().borrow();
     let (now, offline_before) = (state.now(), state.offline_before());
     let search = DeviceSearch { offline_before, ..DeviceSearch::default() };
     let (in_progress, not_over) = in_progress(state, offline_before).await?;
     let mut recent = Vec::new();
     let newest_rollouts = Paging { limit: Some(ROLLOUTS_MAX * 2), after: None };
-    for told in
+    for with_device in
         rollouts::list_filtered_rollouts(state, &RolloutFilter::default(), NEWEST_FIRST, &newest_rollouts).await?.items
     {
-        if !not_over.contains(&told.rollout.id) && recent.len() < ROLLOUTS_MAX as usize {
-            recent.push(told);
+        if !not_over.contains(&with_device.rollout.id) && recent.len() < ROLLOUTS_MAX as usize {
+            recent.push(with_device);
         }
     }
     let removals = state.store.removal_counts(offline_before).await?;
     let removed = removals.get(&DeploymentState::Removed).copied().unwrap_or_default();
-    let offline = state.store.offline_sites(offline_before, SILENT_MAX).await?;
+    let offline = state.store.offline_sites(offline_before, OFFLINE_MAX).await?;
     let overview = Arc::new(Overview {
         at: now,
         devices: state.store.devices_counted(&search).await?,
@@ -262,7 +262,7 @@ async fn make(state: &ServerState) -> AppResult<Arc<Overview>> {
         names: applications::names(state).await?,
         uses: uses(state).await?,
         newest,
-        took: begun.elapsed(),
+        took: started.elapsed(),
     });
     *state.board.last.lock() = Some(Arc::clone(&overview));
     Ok(overview)
@@ -278,8 +278,8 @@ async fn in_progress(
     let mut found = Vec::new();
     for id in ids.iter().take(ROLLOUTS_MAX as usize) {
         // Deleted while a device was still updating.
-        match rollouts::told(state, id).await {
-            Ok(told) => found.push(told),
+        match rollouts::with_device(state, id).await {
+            Ok(with_device) => found.push(with_device),
             Err(AppError::Refused { code: Code::NotFound, .. }) => {}
             Err(error) => return Err(error),
         }

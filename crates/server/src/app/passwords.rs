@@ -135,7 +135,7 @@ async fn write(
     let hash = state.hashing.hash(new).await?;
     let ended = state.store.operator_password(actor, &name, &hash, keep, state.now()).await?.ok_or_else(missing)?;
     // Someone guessing the old password may have used up the attempts.
-    state.pace.forgive(&name);
+    state.password_rate_limit.forgive(&name);
     delete_initial_password_file(state, &name);
     tracing::info!(operator = %name, sessions = ended, "password set");
     Ok(wire::PasswordSet { name, sessions_ended: ended })
@@ -171,18 +171,18 @@ async fn check(
     origin: &Origin,
 ) -> AppResult<Attempt<Operator>> {
     let name = key(name);
-    if let Some(wait) = state.pace.take(&name, &origin.address, state.now()) {
+    if let Some(wait) = state.password_rate_limit.take(&name, &origin.address, state.now()) {
         return Ok(Attempt::Later(wait));
     }
     let known = state.store.operator_find(&name).await?;
     let hash = known.as_ref().map(|known| known.password_hash.clone());
     // No password is this long, and hashing long input is expensive.
-    let fits = password.expose_secret().len() <= PASSWORD_CHARS_MAX * 4;
-    let password = if fits { password } else { SecretString::from("") };
-    let right = state.hashing.verify(password, hash).await? && fits;
+    let is_short_enough = password.expose_secret().len() <= PASSWORD_CHARS_MAX * 4;
+    let password = if is_short_enough { password } else { SecretString::from("") };
+    let right = state.hashing.verify(password, hash).await? && is_short_enough;
     match known.filter(|_| right) {
         Some(known) => {
-            state.pace.give_back(&name, &origin.address);
+            state.password_rate_limit.give_back(&name, &origin.address);
             Ok(Attempt::Granted(known.operator))
         }
         None => {
@@ -194,7 +194,7 @@ async fn check(
 
 /// Records the failure, within limits. An unknown name is not recorded: it may be a password in the wrong field.
 async fn record(state: &ServerState, name: &str, origin: &Origin) -> AppResult<()> {
-    let Some(unrecorded) = state.pace.record(state.now()) else { return Ok(()) };
+    let Some(unrecorded) = state.password_rate_limit.record(state.now()) else { return Ok(()) };
     let known = state.store.operators().await?.iter().any(|operator| operator.name == name);
     let subject = if known { format!("operator/{name}") } else { "operator".to_owned() };
     let actor = Actor { name: "anonymous".to_owned(), comment: None, request_id: origin.request_id.clone() };
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn requires_long_passwords_that_are_hard_to_guess() {
-        for (password, fits) in [
+        for (password, is_short_enough) in [
             ("three small words", true),
             ("Grüße aus Graz", true),
             ("elevenchars", false),
@@ -227,7 +227,7 @@ mod tests {
             ("Admin-admin-1", false),
             ("two lines\nof text", false),
         ] {
-            assert_eq!(good("admin", &SecretString::from(password)).is_ok(), fits, "{password:?}");
+            assert_eq!(good("admin", &SecretString::from(password)).is_ok(), is_short_enough, "{password:?}");
         }
         assert!(good("admin", &SecretString::from("long enough ".repeat(20))).is_err());
     }

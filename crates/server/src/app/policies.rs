@@ -16,11 +16,11 @@ const ON_REMOVAL: &str = "on removal";
 pub struct PolicyField {
     /// Field name in the API.
     pub name: &'static str,
-    pub question: &'static str,
+    pub title: &'static str,
     pub hint: &'static str,
     pub options: Vec<PolicyOption>,
     /// The value set by the draft; none leaves the policy unchanged.
-    pub wanted: Option<PolicyOption>,
+    pub requested: Option<PolicyOption>,
     /// The current value, or the default for a new deployment; none if deployments may differ.
     pub present: Option<PolicyOption>,
     /// A new deployment, which has no current value to keep.
@@ -31,14 +31,14 @@ impl PolicyField {
     /// Whether this option is selected in the form.
     pub fn stands(&self, option: &PolicyOption) -> bool {
         let beginning = self.present.filter(|_| self.is_new);
-        self.wanted.or(beginning) == Some(*option)
+        self.requested.or(beginning) == Some(*option)
     }
 }
 
 /// One policy for display, current or reviewed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    pub question: &'static str,
+    pub title: &'static str,
     /// None if deployments may differ.
     pub meaning: Option<&'static str>,
     /// The draft sets it.
@@ -48,21 +48,21 @@ pub struct Rule {
 }
 
 impl From<(&'static str, &'static str)> for Rule {
-    fn from((question, meaning): (&'static str, &'static str)) -> Self {
-        Self { question, meaning: Some(meaning), chosen: false, note: None }
+    fn from((title, meaning): (&'static str, &'static str)) -> Self {
+        Self { title, meaning: Some(meaning), chosen: false, note: None }
     }
 }
 
 impl From<PolicyField> for Rule {
     fn from(choice: PolicyField) -> Self {
-        let PolicyField { question, wanted, present, is_new, .. } = choice;
-        let meaning = wanted.or(present).map(|meaning| meaning.text);
-        let note = match (wanted, present.filter(|_| !is_new)) {
+        let PolicyField { title, requested, present, is_new, .. } = choice;
+        let meaning = requested.or(present).map(|meaning| meaning.text);
+        let note = match (requested, present.filter(|_| !is_new)) {
             (Some(_), Some(present)) => Some(format!("instead of: {}", present.text)),
             (None, Some(_)) => Some("unchanged".to_owned()),
             (_, None) => None,
         };
-        Self { question, meaning, chosen: wanted.is_some(), note }
+        Self { title, meaning, chosen: requested.is_some(), note }
     }
 }
 
@@ -88,18 +88,18 @@ macro_rules! meaning {
 meaning!(Drift, OnFailure, OnRemoval);
 
 fn choice<T: Copy + Into<PolicyOption>>(
-    (name, question, hint): (&'static str, &'static str, &'static str),
+    (name, title, hint): (&'static str, &'static str, &'static str),
     all: &[T],
-    wanted: Option<T>,
+    requested: Option<T>,
     present: Option<T>,
     is_new: bool,
 ) -> PolicyField {
     PolicyField {
         name,
-        question,
+        title,
         hint,
         options: all.iter().copied().map(Into::into).collect(),
-        wanted: wanted.map(Into::into),
+        requested: requested.map(Into::into),
         present: present.map(Into::into),
         is_new,
     }
@@ -173,8 +173,8 @@ fn one<T: std::str::FromStr<Err = UnknownValue> + PartialEq>(
     if word.is_empty() {
         return Ok(None);
     }
-    let wanted = word.parse().map_err(|error: UnknownValue| AppError::invalid(field, error.to_string()))?;
-    Ok(Some(wanted).filter(|wanted| present.as_ref() != Some(wanted)))
+    let requested = word.parse().map_err(|error: UnknownValue| AppError::invalid(field, error.to_string()))?;
+    Ok(Some(requested).filter(|requested| present.as_ref() != Some(requested)))
 }
 
 #[cfg(test)]
@@ -193,12 +193,12 @@ mod tests {
     #[test]
     fn reads_only_policies_that_differ() {
         let held = Policy { on_failure: OnFailure::Stop, ..Policy::default() };
-        let wish = read(words("report", "stop"), Some(held)).unwrap();
-        assert_eq!(wish, PolicyPatch { drift: Some(wire::Drift::Report), ..PolicyPatch::default() });
+        let patch = read(words("report", "stop"), Some(held)).unwrap();
+        assert_eq!(patch, PolicyPatch { drift: Some(wire::Drift::Report), ..PolicyPatch::default() });
         assert!(read(words("correct", "keep-partial"), Some(Policy::default())).unwrap().is_empty());
         // The current policies of several deployments are unknown: submitted values are always set.
-        let wish = read(words("correct", ""), None).unwrap();
-        assert_eq!(wish, PolicyPatch { drift: Some(wire::Drift::Correct), ..PolicyPatch::default() });
+        let patch = read(words("correct", ""), None).unwrap();
+        assert_eq!(patch, PolicyPatch { drift: Some(wire::Drift::Correct), ..PolicyPatch::default() });
     }
 
     #[test]
@@ -211,10 +211,10 @@ mod tests {
 
     #[test]
     fn all_policy_options_have_distinct_texts() {
-        let told =
+        let described =
             |all: Vec<PolicyOption>| all.iter().map(|one| one.text).collect::<std::collections::HashSet<_>>().len();
-        assert_eq!(told(Drift::ALL.iter().copied().map(PolicyOption::from).collect()), 3);
-        assert_eq!(told(OnFailure::ALL.iter().copied().map(PolicyOption::from).collect()), 3);
-        assert_eq!(told(OnRemoval::ALL.iter().copied().map(PolicyOption::from).collect()), 2);
+        assert_eq!(described(Drift::ALL.iter().copied().map(PolicyOption::from).collect()), 3);
+        assert_eq!(described(OnFailure::ALL.iter().copied().map(PolicyOption::from).collect()), 3);
+        assert_eq!(described(OnRemoval::ALL.iter().copied().map(PolicyOption::from).collect()), 2);
     }
 }

@@ -75,24 +75,25 @@ pub fn start(parts: Parts, precedence: Precedence, stop: CancellationToken) -> (
 }
 
 async fn run(parts: Parts, precedence: Precedence, publisher: Publisher, stop: CancellationToken) {
-    let (mut queue, mut pace, mut untold) = (Queue::default(), BatchSize::default(), PendingHeads::default());
+    let (mut queue, mut batch_size, mut pending_heads) =
+        (Queue::default(), BatchSize::default(), PendingHeads::default());
     while !stop.is_cancelled() {
         if publisher.woken.swap(false, Ordering::AcqRel) || queue.is_empty() {
             load_unfinished(&parts, &mut queue).await;
         }
         if let Some(entry) = queue.next_due(Instant::now()) {
             let commits = parts.store.commits();
-            let outcome = sized_step(&parts, &precedence, entry.rollout(), &mut pace, &mut untold).await;
+            let outcome = sized_step(&parts, &precedence, entry.rollout(), &mut batch_size, &mut pending_heads).await;
             settle(&parts.metrics, &mut queue, entry, outcome);
             // One commit is the batch's own. A shared database commits for several servers.
             let others_wrote = !parts.store.is_shared() && parts.store.commits() > commits + 1;
             let rest = async {
                 if others_wrote {
                     // Flush during the pause, or the next report would have to do it.
-                    tokio::join!(tokio::time::sleep(pace.rest()), untold.tell(&parts));
+                    tokio::join!(tokio::time::sleep(batch_size.rest()), pending_heads.publish(&parts));
                 } else {
                     tokio::task::yield_now().await;
-                    untold.notify_due(&parts, Instant::now()).await;
+                    pending_heads.notify_due(&parts, Instant::now()).await;
                 }
             };
             tokio::select! {
@@ -101,7 +102,7 @@ async fn run(parts: Parts, precedence: Precedence, publisher: Publisher, stop: C
             }
             continue;
         }
-        untold.tell(&parts).await;
+        pending_heads.publish(&parts).await;
         let rest = queue.until_due(Instant::now()).unwrap_or(RECHECK).min(RECHECK);
         tokio::select! {
             () = stop.cancelled() => break,
@@ -138,25 +139,25 @@ async fn sized_step(
     parts: &Parts,
     precedence: &Precedence,
     rollout: &Rollout,
-    pace: &mut BatchSize,
-    untold: &mut PendingHeads,
+    batch_size: &mut BatchSize,
+    pending_heads: &mut PendingHeads,
 ) -> Result<Option<usize>, StoreError> {
-    let items = documents::items(parts, rollout, batch(rollout, pace.targets())).await?;
+    let items = documents::items(parts, rollout, batch(rollout, batch_size.targets())).await?;
     // A shared database commits for several servers.
     let batch = if parts.store.is_shared() { None } else { Some(precedence.batch(REPORT_PRIORITY_WAIT).await) };
-    let (store, begun, now) = (&parts.store, Instant::now(), parts.clock.now());
+    let (store, started, now) = (&parts.store, Instant::now(), parts.clock.now());
     let is_last = rollout.done + items.len() >= rollout.targets.len();
     let heads = if is_last {
         store.rollout_apply(rollout.id, rollout.done, &items, now).await?
     } else {
         let (heads, took) = store.rollout_apply_soon(rollout.id, rollout.done, &items, now).await?;
-        pace.learn(items.len(), took);
+        batch_size.learn(items.len(), took);
         heads
     };
     drop(batch);
     let published = heads.len();
-    untold.add(heads, begun);
-    untold.notify_durable(parts);
+    pending_heads.add(heads, started);
+    pending_heads.notify_durable(parts);
     progress(parts, rollout, &items, published).await
 }
 

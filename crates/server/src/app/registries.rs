@@ -164,10 +164,10 @@ pub async fn keep(
     read(&host, body.clone(), before.as_ref())?;
     let welcome = probe(&host, &connection).await.map_err(|error| failed(error, &used))?;
     let (caller, reason) = (caller.again(), body.comment.clone());
-    let kept = put(state, &caller, &host, body, before.map(|before| before.revision)).await?;
+    let saved = put(state, &caller, &host, body, before.map(|before| before.revision)).await?;
     let check = answered(state, welcome);
-    state.store.registry_checked(&caller.actor(reason), &host, kept.revision, &check).await?;
-    Ok(wire::SavedRegistry { last_check: Some(check_to_wire(check)), ..kept })
+    state.store.registry_checked(&caller.actor(reason), &host, saved.revision, &check).await?;
+    Ok(wire::SavedRegistry { last_check: Some(check_to_wire(check)), ..saved })
 }
 
 pub(crate) const PLAIN_HTTP: &str =
@@ -202,8 +202,8 @@ pub async fn check(
 ) -> AppResult<wire::RegistryCheck> {
     let access = access(state, host).await?.ok_or_else(|| missing(host))?;
     let (host, revision) = (access.registry.host.clone(), access.registry.revision);
-    let asked = probe(&host, &connection(access)?).await;
-    let check = match asked {
+    let probed = probe(&host, &connection(access)?).await;
+    let check = match probed {
         Ok(welcome) => answered(state, welcome),
         Err(error) => RegistryCheck { at: state.now(), outcome: outcome(error.kind), message: error.message },
     };
@@ -222,8 +222,8 @@ fn answered(state: &ServerState, welcome: RegistryAccessResult) -> RegistryCheck
 
 /// Checks a registry, within the time of a request.
 pub(crate) async fn probe(host: &str, connection: &Connection) -> Result<RegistryAccessResult, OciError> {
-    let asked = async { Registry::new(host, connection)?.check_access().await };
-    tokio::time::timeout(CHECK_TIMEOUT, asked).await.unwrap_or_else(|_| {
+    let probed = async { Registry::new(host, connection)?.check_access().await };
+    tokio::time::timeout(CHECK_TIMEOUT, probed).await.unwrap_or_else(|_| {
         let message = format!("registry `{host}` did not respond within {} seconds", CHECK_TIMEOUT.as_secs());
         Err(OciError::new(Kind::Unreachable, message))
     })

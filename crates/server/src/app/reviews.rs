@@ -39,10 +39,10 @@ pub enum ReviewProgress {
 pub type Reviews = BackgroundCache<(Uuid, i64), Arc<Outcome>>;
 
 /// The review, if it is available without a long wait.
-pub async fn look(state: &ServerState, kept: &StoredDraft) -> AppResult<ReviewProgress> {
-    let reach = drafts::reach(state, &kept.draft).await?;
-    if reach <= AT_ONCE_MAX {
-        return match compute_review(state, kept).await {
+pub async fn get_or_start(state: &ServerState, stored: &StoredDraft) -> AppResult<ReviewProgress> {
+    let target_count = drafts::target_count(state, &stored.draft).await?;
+    if target_count <= AT_ONCE_MAX {
+        return match compute_review(state, stored).await {
             Ok(reviewed) => Ok(ReviewProgress::Done(Arc::new(Ok(reviewed)))),
             Err(AppError::Refused { detail, errors, .. }) => {
                 Ok(ReviewProgress::Done(Arc::new(Err(Refusal { detail, errors }))))
@@ -50,14 +50,14 @@ pub async fn look(state: &ServerState, kept: &StoredDraft) -> AppResult<ReviewPr
             Err(error) => Err(error),
         };
     }
-    let (own, wanted) = (state.clone(), kept.clone());
-    let work = |_| async move { Arc::new(outcome(&own, &wanted).await) };
-    let sight = state.reviews.look((kept.id, kept.revision), PAGE_WAITS, work).await;
-    Ok(sight.value.map_or(ReviewProgress::InProgress(reach), ReviewProgress::Done))
+    let (own, requested) = (state.clone(), stored.clone());
+    let work = |_| async move { Arc::new(outcome(&own, &requested).await) };
+    let progress = state.reviews.get_or_start((stored.id, stored.revision), PAGE_WAITS, work).await;
+    Ok(progress.value.map_or(ReviewProgress::InProgress(target_count), ReviewProgress::Done))
 }
 
-async fn outcome(state: &ServerState, kept: &StoredDraft) -> Outcome {
-    match compute_review(state, kept).await {
+async fn outcome(state: &ServerState, stored: &StoredDraft) -> Outcome {
+    match compute_review(state, stored).await {
         Ok(reviewed) => Ok(reviewed),
         Err(AppError::Refused { detail, errors, .. }) => Err(Refusal { detail, errors }),
         Err(error) => {
@@ -68,10 +68,10 @@ async fn outcome(state: &ServerState, kept: &StoredDraft) -> Outcome {
     }
 }
 
-async fn compute_review(state: &ServerState, kept: &StoredDraft) -> AppResult<Reviewed> {
+async fn compute_review(state: &ServerState, stored: &StoredDraft) -> AppResult<Reviewed> {
     let (mut reviews, mut except) = (Vec::new(), HashSet::new());
     let at = state.now();
-    for request in drafts::requests(&kept.draft)? {
+    for request in drafts::requests(&stored.draft)? {
         match rollouts::review(state, &request, &except).await {
             Ok(review) => reviews.push(review),
             Err(error) if !reviews.is_empty() && drafts::is_nothing_left(&error) => {}

@@ -31,7 +31,7 @@ use plan::Planned;
 use std::collections::HashMap;
 use uuid::Uuid;
 
-pub use changed_values::Answered;
+pub use changed_values::ChangedValue;
 pub use plan::Request;
 pub use retry::{again, touched};
 pub(crate) use review::review;
@@ -68,8 +68,8 @@ pub async fn submit(
         kind: request.kind,
         application: request.application,
         version: planned.version,
-        sensitive: planned.targets.first().is_some_and(|target| target.sensitive().is_in(&request.answers)),
-        values: request.answers,
+        sensitive: planned.targets.first().is_some_and(|target| target.sensitive().is_in(&request.values)),
+        values: request.values,
         policy: request.policy,
         targets: planned.targets.into_iter().map(|target| target.target).collect(),
         done: 0,
@@ -115,8 +115,8 @@ pub async fn update_request(
     expected: Option<i64>,
 ) -> AppResult<(Request, Option<String>)> {
     let deployment = present(state, id, expected).await?.deployment;
-    let UpdateDeployment { version, values: answers, policy, comment: reason } = body;
-    if version.is_none() && answers.is_empty() && policy.is_empty() {
+    let UpdateDeployment { version, values, policy, comment: reason } = body;
+    if version.is_none() && values.is_empty() && policy.is_empty() {
         return Err(AppError::refused(Code::Invalid, "give another version, values or a policy"));
     }
     let kind = match &version {
@@ -130,10 +130,10 @@ pub async fn update_request(
         version: (kind == RolloutKind::Upgrade).then_some(version).flatten(),
         profile: None,
         scope,
-        answers,
+        values,
         policy: policy.into(),
         skip_incompatible: false,
-        movers: false,
+        only_outdated: false,
         withdrawn: None,
         rollback_to: None,
     };
@@ -150,10 +150,10 @@ pub async fn remove_request(state: &ServerState, id: &str, expected: Option<i64>
         version: None,
         profile: None,
         scope,
-        answers: indexmap::IndexMap::new(),
+        values: indexmap::IndexMap::new(),
         policy: PolicyUpdate::default(),
         skip_incompatible: false,
-        movers: false,
+        only_outdated: false,
         withdrawn: None,
         rollback_to: None,
     })
@@ -168,10 +168,10 @@ pub(super) fn retry_request(deployment: &Deployment) -> Request {
         version: None,
         profile: None,
         scope,
-        answers: indexmap::IndexMap::new(),
+        values: indexmap::IndexMap::new(),
         policy: PolicyUpdate { attempt: Some(deployment.policy.attempt.saturating_add(1)), ..PolicyUpdate::default() },
         skip_incompatible: false,
-        movers: false,
+        only_outdated: false,
         withdrawn: None,
         rollback_to: None,
     }
@@ -208,8 +208,8 @@ pub async fn get(state: &ServerState, id: &str) -> AppResult<wire::Rollout> {
     let uuid = Uuid::try_parse(id).map_err(|_| missing())?;
     let rollout = state.store.rollout_get(uuid).await?.ok_or_else(missing)?;
     let counts = overview::rollout_counts(state, uuid, rollout.total).await?;
-    let answers = answers(state, &rollout).await?;
-    Ok(wire::Rollout { values: answers, ..to_wire(&rollout, Some(&counts)) })
+    let values = masked_values(state, &rollout).await?;
+    Ok(wire::Rollout { values, ..to_wire(&rollout, Some(&counts)) })
 }
 
 /// A rollout with its device, when it has exactly one.
@@ -220,7 +220,7 @@ pub struct RolloutWithDevice {
 }
 
 /// Like [`get`], with the name of its device when it has exactly one.
-pub async fn told(state: &ServerState, id: &str) -> AppResult<RolloutWithDevice> {
+pub async fn with_device(state: &ServerState, id: &str) -> AppResult<RolloutWithDevice> {
     let rollout = get(state, id).await?;
     let device = device(state, &rollout).await?;
     Ok(RolloutWithDevice { rollout, device })
@@ -235,7 +235,7 @@ async fn device(state: &ServerState, rollout: &wire::Rollout) -> AppResult<Optio
 }
 
 /// The values of a rollout, with sensitive ones masked (PRM-09).
-async fn answers(state: &ServerState, rollout: &RolloutProgress) -> AppResult<ParameterValues> {
+async fn masked_values(state: &ServerState, rollout: &RolloutProgress) -> AppResult<ParameterValues> {
     let (given, sealed) = state.store.rollout_values(rollout.id).await?.unwrap_or_default();
     if given.is_empty() {
         return Ok(given);

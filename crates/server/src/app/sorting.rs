@@ -104,7 +104,7 @@ where
     let limit = paging.limit()?;
     let after = after::<C, K>(sort, paging)?;
     let key = format!("{what} {sort} {limit} {:?}", paging.after);
-    let computed = state.sorts.look(key, order.wait, |_| {
+    let computed = state.sorts.get_or_start(key, order.wait, |_| {
         let rows = read(after, limit + 1);
         async move {
             match rows.await {

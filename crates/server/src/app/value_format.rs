@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn formats_values_for_people() {
-        for (value, said) in [
+        for (value, expected_text) in [
             (json!("Press 7"), "Press 7"),
             (json!(7), "7"),
             (json!(1.5), "1.5"),
@@ -48,7 +48,7 @@ mod tests {
             (json!([]), "not set"),
             (Value::Null, "not set"),
         ] {
-            assert_eq!(answer(&value), said, "{value}");
+            assert_eq!(answer(&value), expected_text, "{value}");
         }
         assert_eq!((lines(&json!(["fan", 7])), plain(&Value::Null)), ("fan\n7".to_owned(), String::new()));
     }

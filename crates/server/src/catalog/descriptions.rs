@@ -9,11 +9,11 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// More versions than a fleet uses at a time; the oldest is evicted first.
-const KEPT_MAX: usize = 256;
+const CACHED_MAX: usize = 256;
 
 #[derive(Debug, Default)]
 pub struct Descriptions {
-    kept: Mutex<IndexMap<Digest, Arc<ApplicationDescription>>>,
+    stored: Mutex<IndexMap<Digest, Arc<ApplicationDescription>>>,
 }
 
 impl Descriptions {
@@ -23,8 +23,8 @@ impl Descriptions {
         store: &Store,
         version: &ApplicationVersion,
     ) -> Result<Arc<ApplicationDescription>, StoreError> {
-        if let Some(kept) = self.kept.lock().get(&version.description_digest) {
-            return Ok(Arc::clone(kept));
+        if let Some(stored) = self.stored.lock().get(&version.description_digest) {
+            return Ok(Arc::clone(stored));
         }
         let bytes = store
             .blob_get(&version.description_digest)
@@ -38,11 +38,11 @@ impl Descriptions {
     }
 
     fn keep(&self, digest: &Digest, description: &Arc<ApplicationDescription>) {
-        let mut kept = self.kept.lock();
-        if kept.len() >= KEPT_MAX {
-            kept.shift_remove_index(0);
+        let mut stored = self.stored.lock();
+        if stored.len() >= CACHED_MAX {
+            stored.shift_remove_index(0);
         }
-        kept.insert(digest.clone(), Arc::clone(description));
+        stored.insert(digest.clone(), Arc::clone(description));
     }
 }
 

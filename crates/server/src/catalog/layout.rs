@@ -80,14 +80,14 @@ fn choose<'a>(index: &'a Index, reference: Option<&str>) -> AppResult<&'a Descri
             "reference",
             format!("the OCI layout contains several packages; name one of {}", names.join(", ")),
         )),
-        (Some(wanted), _) => packages
+        (Some(requested), _) => packages
             .iter()
-            .find(|descriptor| descriptor.tag() == Some(wanted) || descriptor.digest == wanted)
+            .find(|descriptor| descriptor.tag() == Some(requested) || descriptor.digest == requested)
             .copied()
             .ok_or_else(|| {
                 AppError::invalid(
                     "reference",
-                    format!("`{wanted}` is not in the OCI layout; it contains {}", names.join(", ")),
+                    format!("`{requested}` is not in the OCI layout; it contains {}", names.join(", ")),
                 )
             }),
     }

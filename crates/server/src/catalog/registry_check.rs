@@ -31,7 +31,7 @@ const REGISTRIES_AT_ONCE: usize = 8;
 const ANSWERS_MAX: usize = 500;
 /// A registry that did not respond is not tried again for this long: packages are often added one after another.
 const UNRESPONSIVE_FOR: Duration = Duration::from_secs(30);
-const SILENT_MAX: usize = 100;
+const OFFLINE_MAX: usize = 100;
 /// Metadata services of clouds, apart from link-local addresses.
 const METADATA_V4: Ipv4Addr = Ipv4Addr::new(100, 100, 100, 200);
 const METADATA_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
@@ -42,8 +42,8 @@ pub struct RegistryChecks(Mutex<CheckCache>);
 
 #[derive(Debug, Default)]
 struct CheckCache {
-    answers: VecDeque<(Digest, CheckResult)>,
-    silent: HashMap<String, (Timestamp, String)>,
+    results: VecDeque<(Digest, CheckResult)>,
+    unresponsive: HashMap<String, (Timestamp, String)>,
 }
 
 /// Results of the registries for one description.
@@ -75,36 +75,40 @@ impl CheckResult {
 impl RegistryChecks {
     /// Results by the digest of a description.
     fn get(&self, description: &Digest) -> Option<CheckResult> {
-        let kept = self.0.lock();
-        kept.answers.iter().find(|(known, _)| known == description).map(|(_, asked)| asked.clone())
+        let stored = self.0.lock();
+        stored.results.iter().find(|(known, _)| known == description).map(|(_, result)| result.clone())
     }
 
-    fn keep(&self, description: Digest, asked: CheckResult) {
-        let answers = &mut self.0.lock().answers;
-        answers.retain(|(known, _)| *known != description);
-        answers.push_front((description, asked));
-        answers.truncate(ANSWERS_MAX);
+    fn keep(&self, description: Digest, result: CheckResult) {
+        let results = &mut self.0.lock().results;
+        results.retain(|(known, _)| *known != description);
+        results.push_front((description, result));
+        results.truncate(ANSWERS_MAX);
     }
 
-    fn silent(&self, host: &str, now: Timestamp) -> Option<String> {
-        let kept = self.0.lock();
-        kept.silent.get(host).filter(|(at, _)| now.since(*at) < UNRESPONSIVE_FOR).map(|(_, heard)| heard.clone())
+    fn unresponsive(&self, host: &str, now: Timestamp) -> Option<String> {
+        let stored = self.0.lock();
+        stored
+            .unresponsive
+            .get(host)
+            .filter(|(at, _)| now.since(*at) < UNRESPONSIVE_FOR)
+            .map(|(_, failure)| failure.clone())
     }
 
-    fn note_unresponsive(&self, host: &str, heard: &str, now: Timestamp) {
-        let silent = &mut self.0.lock().silent;
-        silent.retain(|_, (at, _)| now.since(*at) < UNRESPONSIVE_FOR);
-        if silent.len() < SILENT_MAX {
-            silent.insert(host.to_owned(), (now, heard.to_owned()));
+    fn note_unresponsive(&self, host: &str, failure: &str, now: Timestamp) {
+        let unresponsive = &mut self.0.lock().unresponsive;
+        unresponsive.retain(|_, (at, _)| now.since(*at) < UNRESPONSIVE_FOR);
+        if unresponsive.len() < OFFLINE_MAX {
+            unresponsive.insert(host.to_owned(), (now, failure.to_owned()));
         }
     }
 }
 
 /// The last result for a description, without components that were added to the embedded registry since.
-pub(crate) fn known(state: &ServerState, description: &Digest) -> Option<CheckResult> {
-    let mut asked = state.served.get(description)?;
-    asked.problems.retain(|problem| !problem.reference.as_ref().is_some_and(|reference| is_here(state, reference)));
-    Some(asked)
+pub(crate) fn last_result(state: &ServerState, description: &Digest) -> Option<CheckResult> {
+    let mut result = state.served.get(description)?;
+    result.problems.retain(|problem| !problem.reference.as_ref().is_some_and(|reference| is_here(state, reference)));
+    Some(result)
 }
 
 /// Checks and remembers. `source` is the registry of the package itself, with the operator's credentials.
@@ -119,15 +123,15 @@ pub(crate) async fn ask(
     if !state.config.catalog.check_registries {
         return;
     }
-    let mut wanted = artifacts(description);
-    let left_out = wanted.split_off(ARTIFACTS_MAX.min(wanted.len())).len();
-    let asked = wanted.len();
+    let mut requested = artifacts(description);
+    let left_out = requested.split_off(ARTIFACTS_MAX.min(requested.len())).len();
+    let result = requested.len();
     let mut by_host: BTreeMap<String, Vec<Artifact>> = BTreeMap::new();
-    for artifact in wanted.into_iter().filter(|artifact| !is_here(state, &artifact.reference)) {
+    for artifact in requested.into_iter().filter(|artifact| !is_here(state, &artifact.reference)) {
         by_host.entry(artifact.reference.host.clone()).or_default().push(artifact);
     }
     let deadline = Instant::now() + TIME_MAX;
-    let answers = futures_util::stream::iter(by_host)
+    let results = futures_util::stream::iter(by_host)
         .map(|(host, artifacts)| async move {
             let connection = match source.filter(|source| source.reference.host == host) {
                 Some(source) => source.connection.clone(),
@@ -136,18 +140,17 @@ pub(crate) async fn ask(
             of_registry(state, &host, connection, artifacts, deadline, anew).await
         })
         .buffered(REGISTRIES_AT_ONCE);
-    let mut problems: Vec<Problem> = answers.collect::<Vec<_>>().await.into_iter().flatten().collect();
+    let mut problems: Vec<Problem> = results.collect::<Vec<_>>().await.into_iter().flatten().collect();
     if left_out > 0 {
         let text =
             format!("{left_out} more components were not checked: at most {ARTIFACTS_MAX} are checked at a time");
         problems.push(Problem { text, missing: false, reference: None });
     }
-    state.served.keep(digest.clone(), CheckResult { at: state.now(), artifacts: asked, problems });
+    state.served.keep(digest.clone(), CheckResult { at: state.now(), artifacts: result, problems });
 }
 
 /// Connection for a registry that no operator has just named: as stored under Settings. Loopback addresses use plain
-/// HTTP
-/// by default, as container engines do.
+/// HTTP by default, as container engines do.
 async fn connection(state: &ServerState, host: &str) -> Connection {
     match with_saved(state, host, Connection::default()).await {
         Ok((connection, used)) if used.saved_login || used.saved_connection => connection,
@@ -205,32 +208,32 @@ async fn of_registry(
             reference: Some(reference.clone()),
         });
     }
-    if let Some(heard) = state.served.silent(host, state.now()).filter(|_| !anew) {
-        return every(&|artifact| unknown(artifact, &heard));
+    if let Some(failure) = state.served.unresponsive(host, state.now()).filter(|_| !anew) {
+        return every(&|artifact| unknown(artifact, &failure));
     }
     let late = || format!("no response within {} s", TIME_MAX.as_secs());
-    let registry = timeout_at(deadline, reach(host, &connection)).await;
+    let registry = timeout_at(deadline, connect(host, &connection)).await;
     let mut registry = match registry.unwrap_or_else(|_| Err(late())) {
         Ok(registry) => registry,
-        Err(heard) => {
-            state.served.note_unresponsive(host, &heard, state.now());
-            return every(&|artifact| unknown(artifact, &heard));
+        Err(failure) => {
+            state.served.note_unresponsive(host, &failure, state.now());
+            return every(&|artifact| unknown(artifact, &failure));
         }
     };
     let mut problems = Vec::new();
     let mut gone: Option<String> = None;
     for artifact in &artifacts {
-        if let Some(heard) = &gone {
-            problems.push(unknown(artifact, heard));
+        if let Some(failure) = &gone {
+            problems.push(unknown(artifact, failure));
             continue;
         }
         match timeout_at(deadline, registry.has(&artifact.reference)).await {
             Ok(Ok(true)) => {}
             Ok(Ok(false)) => problems.push(missing(artifact)),
             Ok(Err(error)) => {
-                let heard = words(&error);
-                problems.push(unknown(artifact, &heard));
-                gone = error.is_transient().then_some(heard);
+                let failure = words(&error);
+                problems.push(unknown(artifact, &failure));
+                gone = error.is_transient().then_some(failure);
             }
             Err(_) => {
                 problems.push(unknown(artifact, &late()));
@@ -238,15 +241,15 @@ async fn of_registry(
             }
         }
     }
-    if let Some(heard) = gone {
-        state.served.note_unresponsive(host, &heard, state.now());
+    if let Some(failure) = gone {
+        state.served.note_unresponsive(host, &failure, state.now());
     }
     problems
 }
 
 /// Whether a registry may be contacted: packages come from others and must not make this server reach metadata
 /// services.
-async fn reach(host: &str, connection: &Connection) -> Result<Registry, String> {
+async fn connect(host: &str, connection: &Connection) -> Result<Registry, String> {
     let url = Url::parse(&format!("https://{host}/")).map_err(|error| error.to_string())?;
     let addresses: Vec<IpAddr> = match url.host() {
         Some(Host::Ipv4(address)) => vec![address.into()],
@@ -297,9 +300,9 @@ fn missing(Artifact { component, reference }: &Artifact) -> Problem {
     Problem { text, missing: true, reference: Some(reference.clone()) }
 }
 
-fn unknown(Artifact { component, reference }: &Artifact, heard: &str) -> Problem {
+fn unknown(Artifact { component, reference }: &Artifact, failure: &str) -> Problem {
     let text = format!(
-        "component `{component}`: registry `{}` could not be checked for `{}` ({heard})",
+        "component `{component}`: registry `{}` could not be checked for `{}` ({failure})",
         reference.host,
         path(reference)
     );

@@ -151,8 +151,8 @@ fn limits(config: &Config, found: &mut Vec<Problem>) {
             found.push(Problem { key, text: "must be greater than zero".to_owned() });
         }
     }
-    let hold_longest = Duration::from_hours(1);
-    if limits.long_poll_max.0 > hold_longest {
+    let long_poll_longest = Duration::from_hours(1);
+    if limits.long_poll_max.0 > long_poll_longest {
         let text = format!("{} is longer than an hour; `0s` switches long polls off", limits.long_poll_max);
         found.push(Problem { key: "limits.long_poll_max", text });
     }

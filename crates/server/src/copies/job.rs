@@ -18,18 +18,18 @@ const RUNNING_MAX: usize = 2;
 /// Copies that run or wait.
 const OPEN_MAX: usize = 32;
 /// Finished copies that are kept.
-const KEPT_MAX: usize = 100;
+const CACHED_MAX: usize = 100;
 
 /// All copies of this process, oldest first.
 #[derive(Debug)]
 pub struct Copies {
     jobs: Mutex<IndexMap<Uuid, Arc<Job>>>,
-    pub(super) turns: Semaphore,
+    pub(super) permits: Semaphore,
 }
 
 impl Default for Copies {
     fn default() -> Self {
-        Self { jobs: Mutex::default(), turns: Semaphore::new(RUNNING_MAX) }
+        Self { jobs: Mutex::default(), permits: Semaphore::new(RUNNING_MAX) }
     }
 }
 
@@ -40,7 +40,7 @@ impl Copies {
         if open >= OPEN_MAX {
             return Err(AppError::refused(Code::Unavailable, format!("{open} copies are open; try again later")));
         }
-        while jobs.len() >= KEPT_MAX
+        while jobs.len() >= CACHED_MAX
             && let Some(oldest) = jobs.values().position(|job| job.copy.lock().state.is_over())
         {
             jobs.shift_remove_index(oldest);

@@ -44,7 +44,7 @@ pub(super) struct CopyRequest {
 pub(super) async fn run(state: ServerState, hosted: Arc<Hosted>, job: Arc<Job>, work: Work, actor: Actor) {
     let stop = job.stop.clone();
     let carried_out = async {
-        let _turn = hosted.copies.turns.acquire().await.map_err(|_| "the server is stopping".to_owned())?;
+        let _turn = hosted.copies.permits.acquire().await.map_err(|_| "the server is stopping".to_owned())?;
         job.begin();
         let mut worker = Worker::new(&state, &hosted, &job, &actor, work);
         worker.execute_copy().await
@@ -100,8 +100,8 @@ impl<'a> Worker<'a> {
         let reference = self.work.source.reference.clone();
         let used = self.work.source.used.clone();
         let registry = self.registry(&reference.host).await.map_err(words)?;
-        let found = catalog::registry::package(registry, &reference, &used).await.map_err(told)?;
-        catalog::check(self.state, &found, &reference.to_string()).await.map_err(told)?;
+        let found = catalog::registry::package(registry, &reference, &used).await.map_err(error_text)?;
+        catalog::check(self.state, &found, &reference.to_string()).await.map_err(error_text)?;
         let description = found.package.description.clone();
         self.artifact(CopiedKind::Package, &reference, &reference.to_string()).await?;
         if !self.job.is_complete() {
@@ -124,9 +124,9 @@ impl<'a> Worker<'a> {
         for (image, reference) in images {
             self.artifact(CopiedKind::Image, &reference, &image).await?;
         }
-        catalog::ask_for_components(self.state, &found, Some(&self.work.source)).await;
+        catalog::check_components(self.state, &found, Some(&self.work.source)).await;
         let imported = catalog::add_package(self.state, self.actor, None, found, reference.to_string()).await;
-        self.job.imported(imported.map_err(told)?.application);
+        self.job.imported(imported.map_err(error_text)?.application);
         Ok(())
     }
 
@@ -181,14 +181,14 @@ impl<'a> Worker<'a> {
         variables: &BTreeMap<String, String>,
     ) -> Result<FoundImages, String> {
         let has = |media_type: &str| manifest.blobs.iter().any(|blob| blob.media_type == media_type);
-        let wanted = match kind {
+        let requested = match kind {
             ProfileType::Helm => HELM_CHART_TYPE,
             ProfileType::Compose => COMPOSE_LAYER_TYPE,
             ProfileType::Custom if has(MANIFESTS_LAYER_TYPE) => MANIFESTS_LAYER_TYPE,
             ProfileType::Custom => return Err("custom components cannot be searched".to_owned()),
         };
-        let layer = manifest.blobs.iter().find(|blob| blob.media_type == wanted);
-        let layer = layer.ok_or_else(|| format!("it has no layer of type {wanted}"))?;
+        let layer = manifest.blobs.iter().find(|blob| blob.media_type == requested);
+        let layer = layer.ok_or_else(|| format!("it has no layer of type {requested}"))?;
         if layer.size > ARCHIVE_BYTES_MAX as u64 {
             return Err(format!("it is larger than {ARCHIVE_BYTES_MAX} bytes"));
         }
@@ -344,10 +344,10 @@ fn chosen<'m>(
     if platforms.is_empty() {
         return Ok(index.manifests.iter().collect());
     }
-    let wanted = |child: &&Descriptor| {
+    let requested = |child: &&Descriptor| {
         child.platform.as_ref().is_some_and(|offered| platforms.iter().any(|platform| platform.matches(offered)))
     };
-    let found: Vec<&Descriptor> = index.manifests.iter().filter(wanted).collect();
+    let found: Vec<&Descriptor> = index.manifests.iter().filter(requested).collect();
     if found.is_empty() {
         let offered: BTreeSet<String> =
             index.manifests.iter().filter_map(|child| child.platform.as_ref()).map(ToString::to_string).collect();
@@ -373,7 +373,7 @@ fn variables(description: &ApplicationDescription, component: &str) -> BTreeMap<
 }
 
 /// For the operator; internal errors are logged instead.
-fn told(error: AppError) -> String {
+fn error_text(error: AppError) -> String {
     match &error {
         AppError::Refused { errors, .. } => {
             let list: Vec<String> = errors.iter().map(|error| format!("{}: {}", error.field, error.message)).collect();

@@ -66,14 +66,14 @@ async fn caller(state: &ServerState, peer: Option<Peer>, request_id: Option<Stri
         Some(head) if !any || head.state != ClientState::Pending => head,
         _ if any => welcome(state, &client, request_id.clone()).await?,
         _ => {
-            state.strangers.note(state, &client, request_id);
+            state.unaccepted.note(state, &client, request_id);
             return Err(denied());
         }
     };
     match head.state {
         ClientState::Accepted => Ok(Caller { client, head, request_id }),
         ClientState::Pending | ClientState::Decommissioned => {
-            state.heads.asked(&client, state.now());
+            state.heads.requested(&client, state.now());
             Err(denied())
         }
     }

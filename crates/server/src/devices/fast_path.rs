@@ -30,42 +30,41 @@ impl FastPath {
     }
 
     /// The answer to an unchanged poll, by far the most frequent request: the same as from the routes, with policy,
-    /// counts
-    /// and last-seen time, but without what only other requests need (invariant 3). `None` leaves the request to the
-    /// routes.
+    /// counts and last-seen time, but without what only other requests need (invariant 3). `None` leaves the request to
+    /// the routes.
     ///
-    /// `known` caches the client for the next poll on the same connection.
+    /// `client` caches the client for the next poll on the same connection.
     pub fn unchanged<B: HttpBody>(
         &self,
         request: &Request<B>,
         peer: Option<&Peer>,
-        known: &OnceLock<ClientHandle>,
+        client: &OnceLock<ClientHandle>,
     ) -> Option<Response<Body>> {
         let Only::One(held) = only(request.headers(), &header::IF_NONE_MATCH) else { return None };
         if !self.is_usual_poll(request) || logs_unchanged() {
             return None;
         }
-        let begun = Instant::now();
-        let known = match known.get() {
-            Some(known) => known,
+        let started = Instant::now();
+        let client = match client.get() {
+            Some(client) => client,
             None => {
-                let found = self.state.heads.known(&peer?.0.client_id)?;
-                known.get_or_init(|| found)
+                let found = self.state.heads.handle(&peer?.0.client_id)?;
+                client.get_or_init(|| found)
             }
         };
-        let current = known.current();
+        let current = client.current();
         if current.head.state != ClientState::Accepted || *held != current.etag {
             return None;
         }
         let id = HeaderValue::try_from(RequestId::fresh().0).ok()?;
-        known.seen(self.state.now());
+        client.seen(self.state.now());
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         let headers = response.headers_mut();
         headers.insert(header::ETAG, current.etag.clone());
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(CACHE_CONTROL));
         headers.insert(REQUEST_ID_HEADER, id);
-        self.counts.count(begun.elapsed());
+        self.counts.count(started.elapsed());
         Some(response)
     }
 
@@ -102,14 +101,14 @@ fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Only<'h> {
 }
 
 impl net::FastPath for FastPath {
-    fn answer(&self, request: &Request<Incoming>, connected: &Connected) -> Option<Response<Body>> {
-        self.unchanged(request, connected.peer.as_ref(), &connected.known)
+    fn respond(&self, request: &Request<Incoming>, connected: &Connected) -> Option<Response<Body>> {
+        self.unchanged(request, connected.peer.as_ref(), &connected.client)
     }
 
     /// Delays a long poll that would be answered with 304. In the end the routes answer it, like a poll that arrives at
     /// that moment.
-    fn hold(&self, request: &Request<Incoming>, connected: &Connected) -> Option<BoxFuture<Option<HeaderValue>>> {
-        let wanted = wait(request.headers())?;
+    fn long_poll(&self, request: &Request<Incoming>, connected: &Connected) -> Option<BoxFuture<Option<HeaderValue>>> {
+        let requested = wait(request.headers())?;
         if *request.method() != Method::GET || request.uri().path() != self.path {
             return None;
         }
@@ -120,10 +119,10 @@ impl net::FastPath for FastPath {
         if !unchanged || !accepts(request.headers(), MANIFEST_MEDIA_TYPE) {
             return None;
         }
-        let room = state.holds.room(wanted)?;
+        let room = state.long_polls.room(requested)?;
         state.heads.seen(client, state.now());
         let lifetime = Arc::clone(&connected.lifetime);
-        let hold = LongPoll { waiting: state.heads.wait(client)?, unchanged: head, lifetime };
-        Some(Box::pin(hold.run(room)))
+        let long_poll = LongPoll { waiting: state.heads.wait(client)?, unchanged: head, lifetime };
+        Some(Box::pin(long_poll.run(room)))
     }
 }

@@ -20,66 +20,64 @@ use tokio::time::sleep;
 pub struct LongPolls {
     longest: Duration,
     most: usize,
-    held: AtomicUsize,
-    begun: Notify,
+    open_count: AtomicUsize,
+    started: Notify,
     metrics: Arc<Metrics>,
 }
 
 /// A slot for one long poll: counted until it is dropped.
 #[derive(Debug)]
 pub(super) struct LongPollSlot {
-    holds: Arc<LongPolls>,
+    long_polls: Arc<LongPolls>,
     length: Duration,
     outcome: &'static str,
 }
 
 impl LongPolls {
     /// A waiting client is seen only when the wait ends, so it ends well before the client counts as offline: the pause
-    /// until
-    /// the next poll and the delay of writing last-seen times come on top.
+    /// until the next poll and the delay of writing last-seen times come on top.
     pub fn new(config: &Config, metrics: Arc<Metrics>) -> Self {
         let Limits { long_poll_max, long_polls, .. } = &config.limits;
         let longest = long_poll_max.0.min(config.offline_after() * 2 / 5);
-        Self { longest, most: *long_polls, held: AtomicUsize::new(0), begun: Notify::new(), metrics }
+        Self { longest, most: *long_polls, open_count: AtomicUsize::new(0), started: Notify::new(), metrics }
     }
 
     /// Number of open long polls.
-    pub fn held(&self) -> usize {
-        self.held.load(Ordering::Relaxed)
+    pub fn open_count(&self) -> usize {
+        self.open_count.load(Ordering::Relaxed)
     }
 
     /// Returns when the first client starts to wait.
-    pub async fn begun(&self) {
-        self.begun.notified().await;
+    pub async fn started(&self) {
+        self.started.notified().await;
     }
 
     /// A slot for a poll that wants to wait this many seconds. Without a slot the poll is answered at once, as by a
-    /// server that
-    /// does not support the preference.
+    /// server that does not support the preference.
     pub(super) fn room(self: &Arc<Self>, seconds: u64) -> Option<LongPollSlot> {
         // The answer contains whole seconds; less than one is no wait.
         let length = Duration::from_secs(seconds.min(self.longest.as_secs()));
         if length.is_zero() {
             return None;
         }
-        let one_more = |held: usize| (held < self.most).then(|| held + 1);
-        let Ok(before) = self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more) else {
-            self.metrics.hold_refused();
+        let one_more = |open_count: usize| (open_count < self.most).then(|| open_count + 1);
+        let Ok(before) = self.open_count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more) else {
+            self.metrics.long_poll_refused();
             return None;
         };
         if before == 0 {
-            self.begun.notify_one();
+            self.started.notify_one();
         }
-        self.metrics.hold_began();
+        self.metrics.long_poll_started();
         // Default: the client has disconnected before the answer.
-        Some(LongPollSlot { holds: Arc::clone(self), length, outcome: "gone" })
+        Some(LongPollSlot { long_polls: Arc::clone(self), length, outcome: "gone" })
     }
 }
 
 impl Drop for LongPollSlot {
     fn drop(&mut self) {
-        self.holds.held.fetch_sub(1, Ordering::Relaxed);
-        self.holds.metrics.hold_ended(self.outcome);
+        self.long_polls.open_count.fetch_sub(1, Ordering::Relaxed);
+        self.long_polls.metrics.long_poll_ended(self.outcome);
     }
 }
 

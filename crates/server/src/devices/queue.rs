@@ -109,9 +109,9 @@ async fn run<G: ReportKind>(group: G, precedence: Precedence, mut receiver: mpsc
         {
             batch.push(more);
         }
-        let (reports, answers): (Vec<_>, Vec<_>) = batch.drain(..).unzip();
+        let (reports, senders): (Vec<_>, Vec<_>) = batch.drain(..).unzip();
         let outcomes = commit(&group, &reports).await;
-        for (answer, outcome) in answers.into_iter().zip(outcomes) {
+        for (answer, outcome) in senders.into_iter().zip(outcomes) {
             // A caller may have disconnected: its report is written anyway.
             let _ = answer.sender.send(outcome);
         }
@@ -161,8 +161,7 @@ impl ReportKind for Statuses {
     }
 
     /// Invariant 2: if a client is ahead of its manifest, the server publishes a version above the client's before its
-    /// report
-    /// counts, so that the report is never attributed to the current deployment.
+    /// report counts, so that the report is never attributed to the current deployment.
     async fn write(&self, reports: &[StatusWrite]) -> Result<Vec<StatusOutcome>, StoreError> {
         for report in reports {
             let adopted = report.status.adopted_manifest_version;

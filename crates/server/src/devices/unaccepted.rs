@@ -1,6 +1,5 @@
 //! Clients with a valid identity of this server's namespace that are not accepted: rejected (WID-05), and recorded
-//! once, so
-//! that an operator finds them pending.
+//! once, so that an operator finds them pending.
 
 use crate::state::ServerState;
 use margo::ids::ClientId;
@@ -13,8 +12,7 @@ use tokio::sync::Semaphore;
 use tracing::Instrument as _;
 
 /// Limit for pending clients: more than an operator reads through, and few enough that an issuer with endless client
-/// names
-/// does not fill the database.
+/// names does not fill the database.
 pub const WAITING_MAX: u64 = 1_000;
 /// Clients recorded concurrently; others are recorded when they connect again.
 const RECORDING_MAX: usize = 16;
@@ -60,16 +58,16 @@ async fn record(state: &ServerState, client: &ClientId, request_id: Option<Strin
         comment: Some("connected with a valid identity that is not accepted".to_owned()),
         request_id,
     };
-    let (strangers, now) = (&state.strangers, state.now());
+    let (unaccepted, now) = (&state.unaccepted, state.now());
     match state.store.client_record_pending(&actor, client, WAITING_MAX, now).await {
-        // From now on it is answered from memory, and nothing is written again.
+        // Later requests of this client are answered from memory, without another write.
         Ok(Some(head)) => state.heads.put(head),
         Ok(None) => {
-            strangers.pause(now);
+            unaccepted.pause(now);
             tracing::warn!(%client, waiting = WAITING_MAX, "too many pending clients; further ones are not recorded");
         }
         Err(error) => {
-            strangers.pause(now);
+            unaccepted.pause(now);
             state.metrics.store_error();
             tracing::warn!(%client, error = &error as &dyn std::error::Error, "cannot record a pending client");
         }

@@ -83,19 +83,19 @@ fn bundle(config: &Config, folder: &Path, anchors: &[CertificateDer<'_>]) -> Res
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
         Err(source) => return Err(IdentityError::Io { attempt: format!("read `{}`", path.display()), source }),
     };
-    let mut wanted = TrustBundle {
+    let mut requested = TrustBundle {
         sequence: Some(1),
         refresh_hint_seconds: Some(config.identity.bundle_refresh.0.as_secs()),
         anchors: anchors.iter().map(|der| der.to_vec()).collect(),
     };
     if let Some((held, json)) = held {
-        wanted.sequence = held.sequence;
-        if held == wanted {
+        requested.sequence = held.sequence;
+        if held == requested {
             return Ok(json);
         }
-        wanted.sequence = Some(held.sequence.unwrap_or(0) + 1);
+        requested.sequence = Some(held.sequence.unwrap_or(0) + 1);
     }
-    let json = wanted.to_json();
+    let json = requested.to_json();
     files::write_atomically(&path, &json, files::PRIVATE_FILE)
         .map_err(|source| IdentityError::Io { attempt: format!("write `{}`", path.display()), source })?;
     Ok(json)
@@ -172,15 +172,15 @@ fn https_names(config: &Config) -> Vec<String> {
         Ok(address) => address.to_string(),
         Err(_) => name.to_owned(),
     };
-    let mut wanted = config.https.names.clone();
-    if wanted.is_empty() {
-        wanted.push(host_name());
+    let mut requested = config.https.names.clone();
+    if requested.is_empty() {
+        requested.push(host_name());
     }
     let listeners = [config.listeners.trust.address, config.listeners.operators.address];
     let specific = listeners.iter().map(std::net::SocketAddr::ip).filter(|ip| !ip.is_unspecified());
-    wanted.extend(specific.map(|ip| ip.to_string()));
-    wanted.extend(LOCAL_NAMES.map(ToOwned::to_owned));
-    wanted.iter().map(|name| usual(name)).fold(Vec::new(), |mut names, name| {
+    requested.extend(specific.map(|ip| ip.to_string()));
+    requested.extend(LOCAL_NAMES.map(ToOwned::to_owned));
+    requested.iter().map(|name| usual(name)).fold(Vec::new(), |mut names, name| {
         if !names.contains(&name) {
             names.push(name);
         }

@@ -64,7 +64,7 @@ fn limits_the_lifetime_of_an_svid() {
     let folder = tempfile::tempdir().unwrap();
     let identity = open(&folder, |config| config.identity.client_svid_lifetime_max = Span::days(60)).unwrap();
     let (client, csr) = ("press".parse().unwrap(), csr(&KeyPair::generate().unwrap()));
-    let expires = |wanted: Option<Duration>| identity.issue(&client, &csr, wanted).unwrap().expires_at;
+    let expires = |requested: Option<Duration>| identity.issue(&client, &csr, requested).unwrap().expires_at;
     let day = Duration::from_hours(24);
     assert_eq!(expires(None), Fixed.now().plus(30 * day));
     assert_eq!(expires(Some(day)), Fixed.now().plus(day));

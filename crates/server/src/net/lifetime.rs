@@ -48,10 +48,10 @@ impl CloseReason {
 /// The connections of one listener.
 #[derive(Debug)]
 pub(super) struct Lifetimes {
-    begun: Instant,
+    started: Instant,
     idle: Duration,
     rest_after: Duration,
-    look_every: Duration,
+    check_interval: Duration,
     /// Milliseconds from the start to the last sweep: a coarse clock.
     now: AtomicU64,
     /// Incremented when trust changes; a connection belongs to the value it started with.
@@ -91,12 +91,12 @@ pub struct Lifetime {
 
 impl Lifetimes {
     pub(super) fn new(idle: Duration, age_max: Duration, rest_after: Duration) -> Arc<Self> {
-        let look_every = (idle.min(age_max) / 4).clamp(SWEEP_EVERY_MIN, SWEEP_EVERY_MAX);
+        let check_interval = (idle.min(age_max) / 4).clamp(SWEEP_EVERY_MIN, SWEEP_EVERY_MAX);
         Arc::new(Self {
-            begun: Instant::now(),
+            started: Instant::now(),
             idle,
             rest_after,
-            look_every,
+            check_interval,
             now: AtomicU64::new(0),
             trust: AtomicU64::new(0),
             all: Mutex::default(),
@@ -117,7 +117,7 @@ impl Lifetimes {
         counts_offline: bool,
         stop: &CancellationToken,
     ) -> Arc<Lifetime> {
-        let now = millis(self.begun.elapsed());
+        let now = millis(self.started.elapsed());
         let lifetime = Arc::new(Lifetime {
             waker: AtomicWaker::new(),
             reason: AtomicU8::new(0),
@@ -164,11 +164,11 @@ impl Lifetimes {
 
     /// Wakes connections that have to close, and returns the time to the next sweep.
     fn look(&self, stopping: bool) -> Duration {
-        let now = millis(self.begun.elapsed());
+        let now = millis(self.started.elapsed());
         self.now.store(now, Ordering::Relaxed);
         // The last request may have been as long ago as the sweep before it.
-        let (trust, idle) = (self.trust(), millis(self.idle.saturating_add(self.look_every)));
-        let mut next = now.saturating_add(millis(self.look_every));
+        let (trust, idle) = (self.trust(), millis(self.idle.saturating_add(self.check_interval)));
+        let mut next = now.saturating_add(millis(self.check_interval));
         let mut all = self.all.lock();
         all.connections.retain(|one| {
             let reason = match () {
@@ -197,8 +197,8 @@ impl Lifetimes {
 
 impl Lifetime {
     fn is_offline(&self, now: u64, idle: u64) -> bool {
-        let asked = self.requests.load(Ordering::Relaxed) > 0;
-        (self.counts_offline || !asked)
+        let requested = self.requests.load(Ordering::Relaxed) > 0;
+        (self.counts_offline || !requested)
             && self.in_progress.load(Ordering::Acquire) == 0
             && now.saturating_sub(self.active_at.load(Ordering::Relaxed)) >= idle
     }
@@ -249,7 +249,7 @@ impl Lifetime {
 
     /// The connection is active again.
     pub(super) fn wakes(&self) {
-        self.active_at.store(millis(self.shared.begun.elapsed()), Ordering::Relaxed);
+        self.active_at.store(millis(self.shared.started.elapsed()), Ordering::Relaxed);
         self.bodyless.store(false, Ordering::Relaxed);
         self.rest.store(false, Ordering::Release);
     }
@@ -259,7 +259,7 @@ impl Lifetime {
     }
 
     /// A request without a body that is answered at once.
-    pub fn asked(&self) {
+    pub fn requested(&self) {
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.bodyless.store(true, Ordering::Relaxed);
         self.active_at.store(self.shared.now.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -279,7 +279,7 @@ pub(super) struct ActiveRequest(Arc<Lifetime>);
 
 impl Drop for ActiveRequest {
     fn drop(&mut self) {
-        self.0.active_at.store(millis(self.0.shared.begun.elapsed()), Ordering::Relaxed);
+        self.0.active_at.store(millis(self.0.shared.started.elapsed()), Ordering::Relaxed);
         self.0.in_progress.fetch_sub(1, Ordering::Release);
     }
 }

@@ -165,8 +165,7 @@ impl Connection {
     }
 
     /// Boxed: the memory of a handshake is released before the long life of its connection. So is the stream: its next
-    /// owner
-    /// would otherwise reserve space for another one.
+    /// owner would otherwise reserve space for another one.
     fn tls_handshake(
         &self,
         stream: TcpStream,
@@ -196,9 +195,9 @@ impl Connection {
         let grace = if peer.is_some() { self.options.close_grace } else { TRANSFER_GRACE };
         let lifetime = self.lifetimes.begin(age_max, trust, self.options.http1_only, &self.stop);
         let remote = RemoteAddress(self.remote);
-        let connected = Connected { peer, remote, lifetime: Arc::clone(&lifetime), known: OnceLock::new() };
+        let connected = Connected { peer, remote, lifetime: Arc::clone(&lifetime), client: OnceLock::new() };
         let site = self.site.clone();
-        let service = service_fn(move |request: Request<Incoming>| answer(&site, &connected, request));
+        let service = service_fn(move |request: Request<Incoming>| respond(&site, &connected, request));
         if self.options.http1_only {
             self.drive_http1(FlushTracker::new(stream, Arc::clone(&lifetime)), service, &lifetime, grace).await;
         } else {
@@ -358,13 +357,13 @@ impl<F> Serve for F where
 }
 
 /// One request: answered by the fast path if possible, otherwise by the routes, after any long poll.
-fn answer(site: &Site, connected: &Connected, request: Request<Incoming>) -> Either<Ready<Answer>, BoxFuture<Answer>> {
-    if let Some(response) = site.front.as_ref().and_then(|front| front.answer(&request, connected)) {
-        connected.lifetime.asked();
+fn respond(site: &Site, connected: &Connected, request: Request<Incoming>) -> Either<Ready<Answer>, BoxFuture<Answer>> {
+    if let Some(response) = site.fast_path.as_ref().and_then(|fast_path| fast_path.respond(&request, connected)) {
+        connected.lifetime.requested();
         return Either::Left(ready(Ok(response.map(|body| TrackedBody::new(body, None)))));
     }
     let in_progress = connected.lifetime.begin_request(request.is_end_stream());
-    let hold = site.front.as_ref().and_then(|front| front.hold(&request, connected));
+    let long_poll = site.fast_path.as_ref().and_then(|fast_path| fast_path.long_poll(&request, connected));
     let mut request = request.map(Body::new);
     request.extensions_mut().insert(connected.remote);
     if let Some(peer) = &connected.peer {
@@ -372,8 +371,8 @@ fn answer(site: &Site, connected: &Connected, request: Request<Incoming>) -> Eit
     }
     let mut router = site.router.clone();
     Either::Right(Box::pin(async move {
-        let applied = match hold {
-            Some(hold) => hold.await,
+        let applied = match long_poll {
+            Some(long_poll) => long_poll.await,
             None => None,
         };
         // A router is always ready.

@@ -19,26 +19,26 @@ pub struct Connected {
     /// Signals when the connection has to close: delayed requests should be answered then.
     pub lifetime: Arc<Lifetime>,
     /// The client of the peer, looked up once.
-    pub known: OnceLock<ClientHandle>,
+    pub client: OnceLock<ClientHandle>,
 }
 
 /// Sees a request before the routes do.
 pub trait FastPath: Send + Sync {
     /// A response without the routes: exactly what the routes would return.
-    fn answer(&self, request: &Request<Incoming>, connected: &Connected) -> Option<Response<Body>>;
+    fn respond(&self, request: &Request<Incoming>, connected: &Connected) -> Option<Response<Body>>;
 
     /// What the routes have to wait for. Returns the `Preference-Applied` of the response, if any (RFC 7240).
-    fn hold(&self, request: &Request<Incoming>, connected: &Connected) -> Option<BoxFuture<Option<HeaderValue>>>;
+    fn long_poll(&self, request: &Request<Incoming>, connected: &Connected) -> Option<BoxFuture<Option<HeaderValue>>>;
 }
 
 #[derive(Clone)]
 pub struct Site {
     pub router: Router,
-    pub front: Option<Arc<dyn FastPath>>,
+    pub fast_path: Option<Arc<dyn FastPath>>,
 }
 
 impl From<Router> for Site {
     fn from(router: Router) -> Self {
-        Self { router, front: None }
+        Self { router, fast_path: None }
     }
 }

@@ -31,7 +31,7 @@ pub(super) struct KeyLocks(Arc<Mutex<HashMap<KeyOwner, Arc<tokio::sync::Mutex<()
 
 /// The lock of one key; other calls with the key wait.
 struct KeyLock {
-    turns: KeyLocks,
+    locks: KeyLocks,
     owner: KeyOwner,
     guard: Option<OwnedMutexGuard<()>>,
 }
@@ -39,20 +39,20 @@ struct KeyLock {
 impl KeyLocks {
     async fn take(&self, owner: &KeyOwner) -> KeyLock {
         // Before the wait: a cancelled wait cleans up as well.
-        let mut turn = KeyLock { turns: self.clone(), owner: owner.clone(), guard: None };
+        let mut key_lock = KeyLock { locks: self.clone(), owner: owner.clone(), guard: None };
         let lock = Arc::clone(self.0.lock().entry(owner.clone()).or_default());
-        turn.guard = Some(lock.lock_owned().await);
-        turn
+        key_lock.guard = Some(lock.lock_owned().await);
+        key_lock
     }
 }
 
 impl Drop for KeyLock {
     fn drop(&mut self) {
         self.guard.take();
-        let mut turns = self.turns.0.lock();
+        let mut locks = self.locks.0.lock();
         // Each waiting call holds a clone.
-        if turns.get(&self.owner).is_some_and(|lock| Arc::strong_count(lock) == 1) {
-            turns.remove(&self.owner);
+        if locks.get(&self.owner).is_some_and(|lock| Arc::strong_count(lock) == 1) {
+            locks.remove(&self.owner);
         }
     }
 }
@@ -83,7 +83,7 @@ impl Operations {
 
 /// Answers a repeat, or stores the answer for repeats.
 pub(super) async fn once(
-    State((state, turns, operations)): State<(ServerState, KeyLocks, Operations)>,
+    State((state, locks, operations)): State<(ServerState, KeyLocks, Operations)>,
     request: Request,
     next: Next,
 ) -> Answer<Response> {
@@ -96,7 +96,7 @@ pub(super) async fn once(
         return Ok(next.run(request).await);
     }
     let (request, call) = read_call(request, &key).await?;
-    let _turn = turns.take(call.owner()).await;
+    let _turn = locks.take(call.owner()).await;
     if let Some(answer) = repeat(&state, &call).await? {
         return Ok(answer);
     }
@@ -157,8 +157,8 @@ async fn repeat(state: &ServerState, call: &Call) -> Answer<Option<Response>> {
         return Err(ApiError(AppError::refused(Code::KeyReused, detail)));
     }
     match call.open(&entry.answer) {
-        Some(kept) => {
-            let mut response = respond(kept);
+        Some(stored) => {
+            let mut response = respond(stored);
             response.headers_mut().insert(REPLAY, HeaderValue::from_static("true"));
             Ok(Some(response))
         }
@@ -170,9 +170,9 @@ async fn repeat(state: &ServerState, call: &Call) -> Answer<Option<Response>> {
     }
 }
 
-fn respond(kept: StoredAnswer) -> Response {
-    let Head { status, content_type, location, etag } = kept.head;
-    let mut response = Response::new(Body::from(kept.body));
+fn respond(stored: StoredAnswer) -> Response {
+    let Head { status, content_type, location, etag } = stored.head;
+    let mut response = Response::new(Body::from(stored.body));
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
     let headers = response.headers_mut();
     for (name, value) in [(header::CONTENT_TYPE, content_type), (header::LOCATION, location), (header::ETAG, etag)] {
@@ -189,8 +189,8 @@ async fn keep(state: &ServerState, call: &Call, response: Response) -> Answer<Re
         return Ok(response);
     }
     let short = response.body().size_hint().upper().is_some_and(|bytes| bytes <= ANSWER_BYTES_MAX);
-    let (response, kept) = if short { copy(response).await } else { (response, None) };
-    match state.store.key_put(call.write(kept.as_ref(), state.now(), expired_before(state))).await {
+    let (response, stored) = if short { copy(response).await } else { (response, None) };
+    match state.store.key_put(call.write(stored.as_ref(), state.now(), expired_before(state))).await {
         Ok(()) | Err(StoreError::Repeated) => {}
         // The effect has happened; an error would claim otherwise.
         Err(error) => {
@@ -204,7 +204,7 @@ async fn copy(response: Response) -> (Response, Option<StoredAnswer>) {
     let (head, body) = response.into_parts();
     let body = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
     let text = |headers: &HeaderMap, name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
-    let kept = StoredAnswer {
+    let stored = StoredAnswer {
         head: Head {
             status: head.status.as_u16(),
             content_type: text(&head.headers, header::CONTENT_TYPE),
@@ -213,7 +213,7 @@ async fn copy(response: Response) -> (Response, Option<StoredAnswer>) {
         },
         body: body.to_vec(),
     };
-    (Response::from_parts(head, Body::from(body)), Some(kept))
+    (Response::from_parts(head, Body::from(body)), Some(stored))
 }
 
 /// The first answer, in the same form as its repeats.

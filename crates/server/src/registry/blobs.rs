@@ -36,11 +36,11 @@ impl Registry {
             }
             let size = content.len() as u64;
             inner.admit(&repository, 0, size)?;
-            let beside = inner.layout.temporary().join(uuid::Uuid::new_v4().to_string());
-            inner.layout.write(&beside, &[content.as_ref()]).attempt("write a blob")?;
-            let entered = inner.commit_blob(&repository, &digest, size, &beside);
+            let temporary = inner.layout.temporary().join(uuid::Uuid::new_v4().to_string());
+            inner.layout.write(&temporary, &[content.as_ref()]).attempt("write a blob")?;
+            let entered = inner.commit_blob(&repository, &digest, size, &temporary);
             if entered.is_err() {
-                disk::discard(&beside);
+                disk::discard(&temporary);
             }
             entered.map(|()| digest)
         })

@@ -1,7 +1,6 @@
 //! Garbage collection: removes blobs without a manifest in their repository after their grace period, and
 //! abandoned uploads. Pushes continue meanwhile: blobs are selected and removed in small steps under the lock that
-//! adding
-//! a manifest takes.
+//! adding a manifest takes.
 
 use super::disk;
 use super::error::{Attempt as _, Result};

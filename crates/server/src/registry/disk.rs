@@ -68,10 +68,10 @@ impl Layout {
 
     /// Writes content to a path, replacing what was there.
     pub(super) fn write(&self, target: &Path, parts: &[&[u8]]) -> io::Result<()> {
-        let beside = self.temporary().join(Uuid::new_v4().to_string());
-        let written = fill(&beside, parts).and_then(|()| place(&beside, target));
+        let temporary = self.temporary().join(Uuid::new_v4().to_string());
+        let written = fill(&temporary, parts).and_then(|()| place(&temporary, target));
         if written.is_err() {
-            discard(&beside);
+            discard(&temporary);
         }
         written
     }

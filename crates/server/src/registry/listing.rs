@@ -64,23 +64,23 @@ impl Registry {
         artifact_type: Option<&str>,
         after: Option<&Digest>,
     ) -> Result<Listed<Value>> {
-        let wanted: Vec<Digest> = {
+        let requested: Vec<Digest> = {
             let index = self.inner.index.read();
             let Some(held) = index.repositories.get(repository) else {
                 return Ok(Listed { items: vec![], more: false });
             };
             let range = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
             let referrers = held.referrers.get(subject).into_iter().flat_map(|set| set.range::<Digest, _>(range));
-            let fits = |digest: &&Digest| {
+            let is_match = |digest: &&Digest| {
                 artifact_type.is_none()
                     || held.manifests.get(digest).and_then(|found| found.artifact_type.as_deref()) == artifact_type
             };
-            referrers.filter(fits).take(PAGE_MAX + 1).cloned().collect()
+            referrers.filter(is_match).take(PAGE_MAX + 1).cloned().collect()
         };
         let repository = repository.clone();
         self.blocking(move |inner| {
             let (mut items, mut bytes) = (Vec::new(), 0);
-            for digest in &wanted {
+            for digest in &requested {
                 // Deleted since the index was read: then it refers to nothing any more.
                 let Ok(file) = std::fs::read(inner.layout.manifest(&repository, digest)) else { continue };
                 let Some(descriptor) = descriptor(digest, &file) else { continue };

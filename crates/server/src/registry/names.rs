@@ -52,8 +52,8 @@ impl RepositoryName {
 impl FromStr for RepositoryName {
     type Err = NameError;
     fn from_str(text: &str) -> Result<Self, NameError> {
-        let fits = text.len() <= NAME_CHARS_MAX && text.split('/').all(is_component);
-        if fits { Ok(Self(text.into())) } else { Err(NameError::Repository(shown(text))) }
+        let is_valid = text.len() <= NAME_CHARS_MAX && text.split('/').all(is_component);
+        if is_valid { Ok(Self(text.into())) } else { Err(NameError::Repository(shown(text))) }
     }
 }
 
@@ -113,10 +113,10 @@ impl FromStr for Tag {
     type Err = NameError;
     fn from_str(text: &str) -> Result<Self, NameError> {
         let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-        let fits = text.len() <= TAG_CHARS_MAX
+        let is_valid = text.len() <= TAG_CHARS_MAX
             && text.bytes().next().is_some_and(word)
             && text.bytes().all(|byte| word(byte) || byte == b'.' || byte == b'-');
-        if fits { Ok(Self(text.to_owned())) } else { Err(NameError::Tag(shown(text))) }
+        if is_valid { Ok(Self(text.to_owned())) } else { Err(NameError::Tag(shown(text))) }
     }
 }
 

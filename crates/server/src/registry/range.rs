@@ -12,7 +12,7 @@ pub(super) enum RequestedRange {
 }
 
 /// Several ranges or an unknown form mean the whole content, as RFC 9110 allows.
-pub(super) fn asked(header: Option<&str>, size: u64) -> RequestedRange {
+pub(super) fn requested_range(header: Option<&str>, size: u64) -> RequestedRange {
     let Some((first, last)) = header.and_then(|text| text.trim().strip_prefix("bytes=")?.split_once('-')) else {
         return RequestedRange::Whole;
     };
@@ -62,7 +62,7 @@ pub(super) fn received(offset: u64) -> HeaderValue {
 
 #[cfg(test)]
 mod tests {
-    use super::{RequestedRange, asked, chunk, received};
+    use super::{RequestedRange, chunk, received, requested_range};
 
     #[test]
     fn reads_every_form_of_a_range() {
@@ -82,9 +82,9 @@ mod tests {
             (Some("bytes=+1-2"), RequestedRange::Whole),
             (Some("items=0-3"), RequestedRange::Whole),
         ] {
-            assert_eq!(asked(header, 10), expected, "{header:?}");
+            assert_eq!(requested_range(header, 10), expected, "{header:?}");
         }
-        assert_eq!(asked(Some("bytes=0-"), 0), RequestedRange::Unsatisfiable);
+        assert_eq!(requested_range(Some("bytes=0-"), 0), RequestedRange::Unsatisfiable);
     }
 
     #[test]

@@ -1,8 +1,7 @@
 //! Uploads: started, received in chunks that are never in memory as a whole, resumed, completed, cancelled.
 //!
 //! The length of the file is what an upload has received. A kill leaves what the kernel wrote, which may be more than
-//! was
-//! acknowledged; the digest at the end covers all of it.
+//! was acknowledged; the digest at the end covers all of it.
 
 use super::disk;
 use super::error::{Attempt as _, RegistryError, Result};
@@ -60,13 +59,13 @@ struct Upload {
 }
 
 impl Session {
-    fn begun(id: Uuid, repository: RepositoryName, now: Timestamp) -> Self {
+    fn started(id: Uuid, repository: RepositoryName, now: Timestamp) -> Self {
         let hash = Some(Algorithm::Sha256.context());
         let upload = Mutex::new(Upload { hash, over: false });
         Self { id, repository, received: AtomicU64::new(0), touched: AtomicI64::new(now.0), upload }
     }
     pub(super) fn resumed(id: Uuid, repository: RepositoryName, received: u64, now: Timestamp) -> Self {
-        let session = Self::begun(id, repository, now);
+        let session = Self::started(id, repository, now);
         session.received.store(received, Ordering::Relaxed);
         Self { upload: Mutex::new(Upload { hash: None, over: false }), ..session }
     }
@@ -76,7 +75,7 @@ impl Session {
     pub(super) fn location(&self) -> String {
         location(&self.repository, self.id)
     }
-    async fn turn(&self) -> Result<MutexGuard<'_, Upload>> {
+    async fn lock_upload(&self) -> Result<MutexGuard<'_, Upload>> {
         let upload = timeout(TURN_TIMEOUT, self.upload.lock()).await.map_err(|_| RegistryError::UploadBusy)?;
         if upload.over { Err(RegistryError::UploadUnknown(self.id.to_string())) } else { Ok(upload) }
     }
@@ -100,7 +99,7 @@ impl Registry {
             File::create_new(inner.layout.upload_data(id)).attempt("begin an upload")?;
             let owner = repository.as_str().as_bytes();
             inner.layout.write(&inner.layout.upload_owner(id), &[owner]).attempt("begin an upload")?;
-            let session = Session::begun(id, repository, inner.clock.now());
+            let session = Session::started(id, repository, inner.clock.now());
             inner.sessions.lock().insert(id, Arc::new(session));
             Ok(id)
         })
@@ -118,7 +117,7 @@ impl Registry {
     pub async fn append(&self, repository: &RepositoryName, id: &str, chunk: Chunk) -> Result<u64> {
         let session = self.session(repository, id)?;
         self.run_to_completion(async move |registry| {
-            let mut upload = session.turn().await?;
+            let mut upload = session.lock_upload().await?;
             registry.receive(&session, &mut upload, chunk).await?;
             Ok(session.size())
         })
@@ -130,7 +129,7 @@ impl Registry {
         let session = self.session(repository, id)?;
         let digest = digest.clone();
         self.run_to_completion(async move |registry| {
-            let mut upload = session.turn().await?;
+            let mut upload = session.lock_upload().await?;
             registry.receive(&session, &mut upload, chunk).await?;
             let done = registry.enter(&session, &mut upload, &digest).await;
             match &done {
@@ -145,7 +144,7 @@ impl Registry {
 
     pub async fn cancel_upload(&self, repository: &RepositoryName, id: &str) -> Result<()> {
         let session = self.session(repository, id)?;
-        let mut upload = session.turn().await?;
+        let mut upload = session.lock_upload().await?;
         self.end(&session, &mut upload).await
     }
 

@@ -6,7 +6,7 @@ use crate::registry::run_collector;
 use crate::state::ServerState;
 use margo::ids::ClientId;
 use margrave_core::time::Timestamp;
-use margrave_store::{Retention, SILENT_MAX, SeenAt};
+use margrave_store::{OFFLINE_MAX, Retention, SeenAt};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -95,8 +95,7 @@ fn seen_every(offline_after: Duration) -> Duration {
 }
 
 /// Records offline clients. Not before this server has been up that long itself: clients that could not reach it while
-/// it was
-/// down are not reported.
+/// it was down are not reported.
 async fn offline_watch(state: &ServerState, started: Timestamp) {
     // Other servers write their last-seen times with the same delay.
     let late = if state.store.is_shared() { seen_every(state.config.offline_after()) } else { Duration::ZERO };
@@ -106,7 +105,7 @@ async fn offline_watch(state: &ServerState, started: Timestamp) {
     }
     loop {
         match state.store.offline_write(since, state.now()).await {
-            Ok(found) if found >= SILENT_MAX => {}
+            Ok(found) if found >= OFFLINE_MAX => {}
             Ok(_) => return,
             Err(error) => {
                 state.metrics.store_error();
@@ -134,11 +133,11 @@ async fn checkpoints(state: ServerState, stop: CancellationToken) {
 async fn heads(state: ServerState, mut place: i64, stop: CancellationToken) {
     loop {
         let rest = async {
-            if state.holds.held() > 0 {
+            if state.long_polls.open_count() > 0 {
                 return sleep(HEADS_EVERY_HELD).await;
             }
             tokio::select! {
-                () = state.holds.begun() => {}
+                () = state.long_polls.started() => {}
                 () = sleep(HEADS_EVERY) => {}
             }
         };
@@ -244,7 +243,7 @@ async fn prune(state: ServerState, stop: CancellationToken) {
 async fn certificates(state: ServerState, stop: CancellationToken) {
     let files = watched_files(&state.config);
     let mut known = fingerprint(&files);
-    let mut told: Option<String> = None;
+    let mut announced: Option<String> = None;
     let mut checks = interval(FILES_EVERY);
     let mut renewals = interval(RENEWAL_EVERY);
     checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -264,7 +263,7 @@ async fn certificates(state: ServerState, stop: CancellationToken) {
         match outcome {
             Ok(Ok(changed)) => {
                 known = now;
-                told = None;
+                announced = None;
                 if changed {
                     tracing::info!("loaded new certificates; closing connections that use the old ones");
                 }
@@ -272,12 +271,12 @@ async fn certificates(state: ServerState, stop: CancellationToken) {
             Ok(Err(error)) => {
                 // Half-replaced files are common for a moment: retried, and logged once.
                 let text = format!("{error:?}");
-                if told.as_ref() != Some(&text) {
+                if announced.as_ref() != Some(&text) {
                     tracing::warn!(
                         error = &error as &dyn std::error::Error,
                         "cannot load new certificates; the old ones stay in use"
                     );
-                    told = Some(text);
+                    announced = Some(text);
                 }
             }
             Err(error) => tracing::error!(%error, "the certificate check panicked"),

@@ -11,8 +11,7 @@ use secrecy::SecretString;
 use uuid::Uuid;
 
 /// Sets the password of an operator and ends all of their web sessions; returns their number. Creates the operator
-/// `admin` if
-/// there is none yet. Requires write access to the data folder.
+/// `admin` if there is none yet. Requires write access to the data folder.
 pub async fn set_password(
     config: &Config,
     clock: &dyn Clock,

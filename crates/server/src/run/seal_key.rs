@@ -42,8 +42,7 @@ pub enum SealKeyError {
 }
 
 /// The store, ready to seal. The file is written before the key is recorded in the database: a crash in between leaves
-/// a key
-/// that the next start uses, never sealed values without a key.
+/// a key that the next start uses, never sealed values without a key.
 pub(super) async fn load_key(store: Store, config: &Config, now: Timestamp) -> Result<Store, StartError> {
     let path = config.seal_key_file();
     let held = read(&path)?;

@@ -38,9 +38,9 @@ pub struct Metrics {
     request_seconds: Family<ListenerLabel, Histogram, fn() -> Histogram>,
     handshake_failures: Family<ListenerLabel, Counter>,
     polls: Family<OutcomeLabel, Counter>,
-    resting: Gauge,
-    held: Gauge,
-    holds: Family<OutcomeLabel, Counter>,
+    idle: Gauge,
+    open_count: Gauge,
+    long_polls: Family<OutcomeLabel, Counter>,
     status_reports: Family<OutcomeLabel, Counter>,
     status_batches: Counter,
     capability_batches: Counter,
@@ -62,9 +62,9 @@ impl Default for Metrics {
             request_seconds: Family::new_with_constructor(duration_histogram as fn() -> Histogram),
             handshake_failures: Family::default(),
             polls: Family::default(),
-            resting: Gauge::default(),
-            held: Gauge::default(),
-            holds: Family::default(),
+            idle: Gauge::default(),
+            open_count: Gauge::default(),
+            long_polls: Family::default(),
             status_reports: Family::default(),
             status_batches: Counter::default(),
             capability_batches: Counter::default(),
@@ -77,9 +77,9 @@ impl Default for Metrics {
         registry.register("request_duration_seconds", "Time to answer", metrics.request_seconds.clone());
         registry.register("handshake_failures", "TLS handshakes that failed", metrics.handshake_failures.clone());
         registry.register("polls", "Manifest polls by outcome", metrics.polls.clone());
-        registry.register("connections_idle", "Idle device connections", metrics.resting.clone());
-        registry.register("long_polls_open", "Open long polls", metrics.held.clone());
-        registry.register("long_polls", "Long polls by outcome", metrics.holds.clone());
+        registry.register("connections_idle", "Idle device connections", metrics.idle.clone());
+        registry.register("long_polls_open", "Open long polls", metrics.open_count.clone());
+        registry.register("long_polls", "Long polls by outcome", metrics.long_polls.clone());
         registry.register("status_reports", "Status reports by outcome", metrics.status_reports.clone());
         registry.register("status_batches", "Transactions that wrote status reports", metrics.status_batches.clone());
         registry.register(
@@ -135,11 +135,11 @@ impl Metrics {
     }
     /// A connection is idle until this is dropped.
     pub fn rests(&self) -> IdleConnection {
-        self.resting.inc();
-        IdleConnection(self.resting.clone())
+        self.idle.inc();
+        IdleConnection(self.idle.clone())
     }
-    pub fn resting(&self) -> i64 {
-        self.resting.get()
+    pub fn idle(&self) -> i64 {
+        self.idle.get()
     }
     pub fn handshake_failed(&self, listener: &'static str) {
         self.handshake_failures.get_or_create(&ListenerLabel { listener }).inc();
@@ -148,19 +148,19 @@ impl Metrics {
     pub fn poll(&self, outcome: &'static str) {
         self.polls.get_or_create(&OutcomeLabel { outcome }).inc();
     }
-    pub fn hold_began(&self) {
-        self.held.inc();
+    pub fn long_poll_started(&self) {
+        self.open_count.inc();
     }
     /// `changed`, `elapsed`, `replaced`, `closing`, `gone`.
-    pub fn hold_ended(&self, outcome: &'static str) {
-        self.held.dec();
-        self.holds.get_or_create(&OutcomeLabel { outcome }).inc();
+    pub fn long_poll_ended(&self, outcome: &'static str) {
+        self.open_count.dec();
+        self.long_polls.get_or_create(&OutcomeLabel { outcome }).inc();
     }
     /// The limit was reached: the poll was answered at once.
-    pub fn hold_refused(&self) {
-        self.holds.get_or_create(&OutcomeLabel { outcome: "full" }).inc();
+    pub fn long_poll_refused(&self) {
+        self.long_polls.get_or_create(&OutcomeLabel { outcome: "full" }).inc();
     }
-    /// `kept`, `unknown`, `refused`, `busy`.
+    /// `stored`, `unknown`, `refused`, `busy`.
     pub fn status_report(&self, outcome: &'static str) {
         self.status_reports.get_or_create(&OutcomeLabel { outcome }).inc();
     }

@@ -42,10 +42,10 @@ pub struct EnrollmentResponse {
 
 pub(super) async fn post(
     State(state): State<ServerState>,
-    Extension(pace): Extension<Arc<RateLimit>>,
+    Extension(rate_limit): Extension<Arc<RateLimit>>,
     request: Request,
 ) -> Answer {
-    if !pace.take(Instant::now()) {
+    if !rate_limit.take(Instant::now()) {
         state.metrics.enrollment("busy");
         return Err(Refusal::new(
             ProblemType::Blank,

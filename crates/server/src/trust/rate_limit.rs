@@ -40,11 +40,11 @@ mod tests {
 
     #[test]
     fn allows_a_burst_then_limits_the_rate() {
-        let (pace, start) = (RateLimit::default(), Instant::now());
-        let granted = (0..1_000).filter(|_| pace.take(start)).count();
+        let (rate_limit, start) = (RateLimit::default(), Instant::now());
+        let granted = (0..1_000).filter(|_| rate_limit.take(start)).count();
         assert_eq!(granted, BURST as usize);
         let later = start + Duration::from_millis(110);
-        let granted = (0..20).filter(|_| pace.take(later)).count();
+        let granted = (0..20).filter(|_| rate_limit.take(later)).count();
         assert_eq!(granted, 5, "50 per second for a tenth of a second");
     }
 }

@@ -116,8 +116,8 @@ pub(super) fn state_legend(counts: &margrave_api::summary::Counts) -> Markup {
     for deployment_state in DeploymentState::ALL {
         let count = counts.of(deployment_state);
         if count > 0 {
-            let look = words::deployment_state_badge(deployment_state);
-            let (tone, key, word) = (look.tone, look.key, look.word.to_lowercase());
+            let style = words::deployment_state_badge(deployment_state);
+            let (tone, key, word) = (style.tone, style.key, style.word.to_lowercase());
             let count = words::thousands(count);
             let _ = write!(html, "<span class=\"tone-{tone}\" data-state=\"{key}\"><i></i>{count} {word}</span>");
         }
@@ -130,9 +130,9 @@ pub(super) fn state_bar(counts: &margrave_api::summary::Counts) -> Markup {
     let parts: Vec<Part> = DeploymentState::ALL
         .into_iter()
         .map(|deployment_state| {
-            let look = words::deployment_state_badge(deployment_state);
+            let style = words::deployment_state_badge(deployment_state);
             let count = counts.of(deployment_state);
-            Part { tone: look.tone, word: look.word.to_owned(), count }
+            Part { tone: style.tone, word: style.word.to_owned(), count }
         })
         .collect();
     bar(&parts)
@@ -221,7 +221,7 @@ pub(super) fn history(history: &[Status], now: Timestamp) -> Markup {
 
 /// When the client of a device was online over the last day. `events` are of the client, newest first.
 pub(super) fn contact(events: &[Event], now: Timestamp, heard: bool) -> Markup {
-    let look = |from, heard| {
+    let style = |from, heard| {
         let (tone, word) = if heard { ("good", "online") } else { ("warn", "offline") };
         Stretch { from, tone, word }
     };
@@ -243,12 +243,12 @@ pub(super) fn contact(events: &[Event], now: Timestamp, heard: bool) -> Markup {
         }
         // Before its first connection, the client was neither online nor offline.
         if stretches.is_empty() && !first {
-            stretches.push(look(day, before.unwrap_or(!back)));
+            stretches.push(style(day, before.unwrap_or(!back)));
         }
-        stretches.push(look(at, back));
+        stretches.push(style(at, back));
     }
     if stretches.is_empty() {
-        stretches.push(look(day, heard));
+        stretches.push(style(day, heard));
     }
     strip(&stretches, day, now)
 }
@@ -266,7 +266,7 @@ struct Stretch<'a> {
 /// Periods in order, up to now, with both ends and a legend below.
 fn strip(stretches: &[Stretch<'_>], begins: i64, now: Timestamp) -> Markup {
     let span = (now.0 - begins).max(1) as f64;
-    let (mut rects, mut said) = (String::new(), Vec::new());
+    let (mut rects, mut notice) = (String::new(), Vec::new());
     let mut colors: Vec<(&str, &str)> = Vec::new();
     for (index, Stretch { from, tone, word }) in stretches.iter().enumerate() {
         let to = stretches.get(index + 1).map_or(now.0, |next| next.from);
@@ -278,7 +278,7 @@ fn strip(stretches: &[Stretch<'_>], begins: i64, now: Timestamp) -> Markup {
             "<rect class=\"tone-{tone}\" x=\"{x:.1}\" y=\"0\" width=\"{width:.1}\" height=\"18\"><title>{} since {clock}</title></rect>",
             escape(word)
         );
-        said.push(format!("{word} from {clock}"));
+        notice.push(format!("{word} from {clock}"));
         if !colors.contains(&(*tone, *word)) {
             colors.push((tone, word));
         }
@@ -290,7 +290,7 @@ fn strip(stretches: &[Stretch<'_>], begins: i64, now: Timestamp) -> Markup {
         "<div class=\"picture\">\
          <svg class=\"strip\" viewBox=\"0 0 {WIDTH} 18\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{}\">{rects}</svg>\
          <p class=\"ends soft small\">{}<span>now</span></p><p class=\"legend\">{}</p></div>",
-        escape(&said.join(", ")),
+        escape(&notice.join(", ")),
         words::moment(&Timestamp(begins).to_string()),
         named.collect::<String>()
     ))

@@ -56,7 +56,7 @@ struct ErrorPage {
     /// What happened to the requested object.
     became: Option<Markup>,
     /// Links to continue with, and their labels.
-    ways: Vec<(String, String)>,
+    links: Vec<(String, String)>,
 }
 
 #[derive(Template)]
@@ -117,8 +117,8 @@ async fn page(state: &ServerState, attempt: Attempt, mut shown: Shown) -> Respon
     let rendered = match shell {
         Some(shell) => {
             let became = if status == StatusCode::NOT_FOUND { place.became(state, &shell).await } else { None };
-            let ways = place.ways(status, previous_page(&headers));
-            visit::render(status, &ErrorPage { shell, shown, request_id, became, ways })
+            let links = place.links(status, previous_page(&headers));
+            visit::render(status, &ErrorPage { shell, shown, request_id, became, links })
         }
         None => visit::render(status, &BarePage { shown, request_id, assets: assets::base() }),
     };

@@ -115,14 +115,14 @@ impl Posted {
         work: impl Future<Output = AppResult<T>>,
     ) -> AppResult<T> {
         let Some(call) = &self.caller().call else { return work.await };
-        if let Some(before) = idempotency::kept(self.state(), call).await? {
+        if let Some(before) = idempotency::stored(self.state(), call).await? {
             return Ok(before);
         }
         match work.await {
             // The same form was sent twice concurrently, and the other request finished first.
             Err(AppError::Refused { code: Code::Done, detail, errors }) => {
-                let kept = idempotency::kept(self.state(), call).await?;
-                kept.ok_or(AppError::Refused { code: Code::Done, detail, errors })
+                let stored = idempotency::stored(self.state(), call).await?;
+                stored.ok_or(AppError::Refused { code: Code::Done, detail, errors })
             }
             other => other,
         }

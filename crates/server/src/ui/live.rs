@@ -41,7 +41,7 @@ pub(super) async fn events(visit: Visit) -> Result<Response, UiError> {
             () = stopping.cancelled() => {}
             () = sender.closed() => {}
             () = sleep_until(ends) => {}
-            () = tell(&visit, &sender) => {}
+            () = send_updates(&visit, &sender) => {}
         }
     });
     let chunks = futures_util::stream::unfold(receiver, async |mut receiver: mpsc::Receiver<Bytes>| {
@@ -57,7 +57,7 @@ pub(super) async fn events(visit: Visit) -> Result<Response, UiError> {
 }
 
 /// Runs until the session ends or the browser disconnects.
-async fn tell(visit: &Visit, sender: &mpsc::Sender<Bytes>) {
+async fn send_updates(visit: &Visit, sender: &mpsc::Sender<Bytes>) {
     let mut notices = visit.state.notices.subscribe();
     let mut before = *notices.borrow_and_update();
     if sender.send(Bytes::from(format!("retry: {RETRY_MS}\nevent: hello\ndata:\n\n"))).await.is_err() {

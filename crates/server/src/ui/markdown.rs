@@ -99,13 +99,13 @@ fn fence(line: &str) -> Option<Fence> {
     (length >= 3 && !code_span).then(|| Fence { mark, length, indent: indent(line) })
 }
 
-fn fenced<'a, 't>(begun: &Fence, lines: &'a [&'t str], html: &mut String) -> &'a [&'t str] {
+fn fenced<'a, 't>(started: &Fence, lines: &'a [&'t str], html: &mut String) -> &'a [&'t str] {
     let ends = |line: &&str| {
-        fence(line).is_some_and(|end| end.mark == begun.mark && end.length >= begun.length)
-            && line.trim().chars().all(|letter| letter == begun.mark)
+        fence(line).is_some_and(|end| end.mark == started.mark && end.length >= started.length)
+            && line.trim().chars().all(|letter| letter == started.mark)
     };
     let end = lines.iter().position(ends).unwrap_or(lines.len());
-    code(lines[..end].iter().map(|line| outdented(line, begun.indent)), html);
+    code(lines[..end].iter().map(|line| outdented(line, started.indent)), html);
     &lines[(end + 1).min(lines.len())..]
 }
 
@@ -240,8 +240,8 @@ fn table_head(lines: &[&str]) -> Option<Vec<bool>> {
         let dashes = cell.trim_matches(':');
         !dashes.is_empty() && dashes.bytes().all(|byte| byte == b'-')
     };
-    let fits = columns.iter().all(is_column) && columns.len() <= COLUMNS_MAX && columns.len() == cells(head).len();
-    fits.then(|| columns.iter().map(|cell| cell.ends_with(':') && !cell.starts_with(':')).collect())
+    let is_table = columns.iter().all(is_column) && columns.len() <= COLUMNS_MAX && columns.len() == cells(head).len();
+    is_table.then(|| columns.iter().map(|cell| cell.ends_with(':') && !cell.starts_with(':')).collect())
 }
 
 fn table<'a, 't>(columns: Vec<bool>, lines: &'a [&'t str], html: &mut String) -> &'a [&'t str] {

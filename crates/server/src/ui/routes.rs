@@ -51,10 +51,10 @@ pub(super) fn signed_in() -> Router<ServerState> {
 fn of_devices() -> Router<ServerState> {
     Router::new()
         .route("/devices", get(devices::list::show))
-        .route("/devices/add", get(devices::add::form).post(devices::add::invite))
+        .route("/devices/add", get(devices::add::form).post(devices::add::create_token))
         .route("/devices/bulk", get(bulk::devices::show).post(bulk::devices::act))
         .route("/devices/{client}/{*device}", get(devices::detail::show).post(devices::detail::act))
-        .route("/clients/{client}", get(devices::client::ask).post(devices::client::act))
+        .route("/clients/{client}", get(devices::client::confirm).post(devices::client::act))
         .route("/groups", get(groups::list))
         .route("/groups/new", get(groups::new).post(groups::create))
         .route("/groups/{name}/check", post(groups::check))
@@ -64,7 +64,7 @@ fn of_devices() -> Router<ServerState> {
 fn of_catalog() -> Router<ServerState> {
     let upload = post(catalog::add::upload).layer(DefaultBodyLimit::max(UPLOAD_BYTES_MAX + FORM_BYTES));
     Router::new()
-        .route("/catalog", get(catalog::shelf::show))
+        .route("/catalog", get(catalog::catalog_view::show))
         .route("/catalog/add", get(catalog::add::form))
         .route("/catalog/add/upload", upload)
         .route("/catalog/add/registry", post(catalog::add::import))

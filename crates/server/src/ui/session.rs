@@ -61,8 +61,8 @@ pub(super) fn origin(parts: &Parts) -> Origin {
 pub(super) fn notice_cookie(headers: &HeaderMap) -> Option<Said> {
     let text = cookie(headers, "said")?;
     let pair = format!("said={text}");
-    url::form_urlencoded::parse(pair.as_bytes()).next().and_then(|(_, said)| {
-        let (code, text) = said.split_once(' ')?;
+    url::form_urlencoded::parse(pair.as_bytes()).next().and_then(|(_, notice)| {
+        let (code, text) = notice.split_once(' ')?;
         Some(Said { code: code.to_owned(), text: text.to_owned() })
     })
 }
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
     use axum::body::Body;
 
-    fn asked(headers: &[(&str, &str)]) -> Request {
+    fn request_with(headers: &[(&str, &str)]) -> Request {
         let mut request = http::Request::post("/sign-out");
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -209,7 +209,7 @@ mod tests {
             (vec![("origin", "null"), ("host", "127.0.0.1:8080")], false),
             (vec![("host", "127.0.0.1:8080")], false),
         ] {
-            assert_eq!(is_own(&asked(&headers)), own, "{headers:?}");
+            assert_eq!(is_own(&request_with(&headers)), own, "{headers:?}");
         }
     }
 
@@ -223,14 +223,14 @@ mod tests {
             ("http://127.0.0.1:8080@evil.example/x", None),
             ("/deploy/1/configuration", None),
         ] {
-            let request = asked(&[("host", "127.0.0.1:8080"), ("referer", referer)]);
+            let request = request_with(&[("host", "127.0.0.1:8080"), ("referer", referer)]);
             assert_eq!(sent_from(request.headers(), request.uri()).as_deref(), back, "{referer}");
         }
     }
 
     #[test]
     fn finds_a_cookie_among_others() {
-        let request = asked(&[("cookie", "a=1; margrave=mgvw_x; said=saved+two+words%21")]);
+        let request = request_with(&[("cookie", "a=1; margrave=mgvw_x; said=saved+two+words%21")]);
         assert_eq!(cookie(request.headers(), "margrave"), Some("mgvw_x"));
         assert_eq!(cookie(request.headers(), "b"), None);
         assert_eq!(

@@ -38,7 +38,7 @@ pub(super) struct Visit {
     pub(super) fragment: bool,
     /// Path and query, to return to.
     pub(super) place: String,
-    said: Option<Said>,
+    notice: Option<Said>,
 }
 
 /// The result of the last action, shown once on the next page.
@@ -68,7 +68,7 @@ impl FromRequestParts<ServerState> for Visit {
             secret,
             fragment: parts.headers.contains_key(FRAGMENT),
             place: parts.uri.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string),
-            said: notice_cookie(&parts.headers),
+            notice: notice_cookie(&parts.headers),
         })
     }
 }
@@ -108,7 +108,7 @@ pub(super) struct Shell {
     pub(super) failed: u64,
     pub(super) pending: u64,
     /// The notice about the last action.
-    pub(super) said: Option<Said>,
+    pub(super) notice: Option<Said>,
     /// Folder of the script and the styles.
     pub(super) assets: &'static str,
     pub(super) now: Timestamp,
@@ -234,7 +234,7 @@ impl Shell {
             who: words::actor(name),
             failed: overview.summary.deployments.of(DeploymentState::Failed),
             pending: overview.summary.clients.pending,
-            said: None,
+            notice: None,
             assets: assets::base(),
             now: state.now(),
             key: Uuid::new_v4().to_string(),
@@ -282,7 +282,7 @@ impl Visit {
 
     pub(super) async fn shell(&self, section: Section, title: impl Into<String>) -> AppResult<Shell> {
         let shell = Shell::of(&self.state, &self.visitor.caller.name, section, title).await?;
-        Ok(Shell { said: self.said.clone(), by_token: self.visitor.operator().is_none(), ..shell })
+        Ok(Shell { notice: self.notice.clone(), by_token: self.visitor.operator().is_none(), ..shell })
     }
 
     /// The page, or only its live part if that was requested.
@@ -294,7 +294,7 @@ impl Visit {
         let text = if self.fragment { page.part() } else { page.whole() };
         let mut response = html(status, text)?;
         response.headers_mut().insert(header::VARY, HeaderValue::from_static("X-Fragment"));
-        if page.shell().said.is_some() && !self.fragment {
+        if page.shell().notice.is_some() && !self.fragment {
             let gone = HeaderValue::from_static("said=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict");
             response.headers_mut().append(header::SET_COOKIE, gone);
         }
@@ -317,12 +317,12 @@ fn html(status: StatusCode, text: askama::Result<String>) -> PageResult {
 }
 
 /// Redirects (303) to a page that shows the notice: a code for `data-reason`, and a sentence.
-pub(super) fn go(to: &str, said: Option<(&str, &str)>) -> Response {
+pub(super) fn go(to: &str, notice: Option<(&str, &str)>) -> Response {
     let mut response = StatusCode::SEE_OTHER.into_response();
     let place = HeaderValue::from_str(to).unwrap_or_else(|_| HeaderValue::from_static("/"));
     response.headers_mut().insert(header::LOCATION, place);
-    if let Some((code, said)) = said {
-        let text: String = url::form_urlencoded::byte_serialize(format!("{code} {said}").as_bytes()).collect();
+    if let Some((code, notice)) = notice {
+        let text: String = url::form_urlencoded::byte_serialize(format!("{code} {notice}").as_bytes()).collect();
         let cookie = format!("said={text}; Path=/; Max-Age=20; HttpOnly; SameSite=Strict");
         if let Ok(value) = HeaderValue::from_str(&cookie) {
             response.headers_mut().append(header::SET_COOKIE, value);

@@ -204,7 +204,7 @@ fn relative(at: Timestamp, now: Timestamp) -> String {
 
 /// Rewrites a sentence for pages: applications by name, no ids, readable times.
 pub(super) fn named(text: &str, names: &HashMap<String, String>) -> String {
-    let mut said = String::with_capacity(text.len());
+    let mut sentence = String::with_capacity(text.len());
     let (mut parts, mut kinds): (Vec<&str>, Vec<usize>) = (text.split('`').collect(), Vec::new());
     // "profile `line-monitor-helm` (helm): ..." becomes "Helm: ...": readers may not know profile names.
     for index in 1..parts.len().saturating_sub(1) {
@@ -219,25 +219,25 @@ pub(super) fn named(text: &str, names: &HashMap<String, String>) -> String {
         let quoted = index % 2 == 1 && index + 1 < parts.len();
         if !quoted {
             if index % 2 == 1 {
-                said.push('`');
+                sentence.push('`');
             }
-            said.push_str(&readable(part));
+            sentence.push_str(&readable(part));
         } else if kinds.contains(&index) {
-            said.push_str(&capital(part));
+            sentence.push_str(&capital(part));
         } else if let Some(name) = names.get(*part) {
-            said.push_str(name);
+            sentence.push_str(name);
         } else if Uuid::try_parse(part).is_ok() {
             // Ids are left to the link next to the sentence.
-            said.truncate(said.trim_end().len());
+            sentence.truncate(sentence.trim_end().len());
         } else {
             let part = part.strip_prefix("token:").unwrap_or(part);
             let part = place(part);
-            said.push('`');
-            said.push_str(part);
-            said.push('`');
+            sentence.push('`');
+            sentence.push_str(part);
+            sentence.push('`');
         }
     }
-    said
+    sentence
 }
 
 /// A device that is its own client is shown with one name, not as `press-07/press-07`.
@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn sentences_use_names_instead_of_ids() {
         let names = HashMap::from([("line-monitor".to_owned(), "Line Monitor".to_owned())]);
-        for (said, read) in [
+        for (sentence, read) in [
             ("`line-monitor` on `press-01/press-01` failed", "Line Monitor on `press-01` failed"),
             ("change `237b716d-1c09-47b3-9b7a-9e2a9cc1dbd1`: create", "change: create"),
             ("`token:admin` asked for it", "`admin` asked for it"),
@@ -303,7 +303,7 @@ mod tests {
             ),
             ("profile `small` was asked for", "profile `small` was asked for"),
         ] {
-            assert_eq!(named(said, &names), read);
+            assert_eq!(named(sentence, &names), read);
         }
     }
 

@@ -25,9 +25,11 @@ fn poll(device: &Device, etag: &str, prefer: &'static str) -> JoinHandle<Respons
     tokio::spawn(async move { request.timeout(PATIENCE).send().await.unwrap() })
 }
 
-async fn held(server: &TestServer, count: usize) {
-    eventually(&format!("{count} long polls are open"), async || (server.state().holds.held() == count).then_some(()))
-        .await;
+async fn open_count(server: &TestServer, count: usize) {
+    eventually(&format!("{count} long polls are open"), async || {
+        (server.state().long_polls.open_count() == count).then_some(())
+    })
+    .await;
 }
 
 /// Status and `Preference-Applied` of an answer.
@@ -49,7 +51,7 @@ async fn delivers_a_rollout_to_a_long_poll() {
     let (before, other) = (etag(&press).await, etag(&lathe).await);
     let waiting = poll(&press, &before, LONG);
     let bystander = poll(&lathe, &other, LONG);
-    held(&server, 2).await;
+    open_count(&server, 2).await;
     assert!(metric(&server, "margrave_long_polls_open 2").await);
     server.deploy("press").await;
     let response = waiting.await.unwrap();
@@ -59,7 +61,7 @@ async fn delivers_a_rollout_to_a_long_poll() {
     assert!(!bystander.is_finished(), "a rollout to one client wakes no other");
     assert!(metric(&server, "margrave_long_polls_total{outcome=\"changed\"} 1").await);
     bystander.abort();
-    held(&server, 0).await;
+    open_count(&server, 0).await;
     assert!(metric(&server, "margrave_long_polls_total{outcome=\"gone\"} 1").await);
 }
 
@@ -73,9 +75,9 @@ async fn answers_304_when_a_long_poll_times_out() {
     let path = server.state().config.data_dir.join("margrave.db");
     let mut writer = sqlx::SqliteConnection::connect(&format!("sqlite://{}", path.display())).await.unwrap();
     sqlx::query("BEGIN EXCLUSIVE").execute(&mut writer).await.unwrap();
-    let begun = Instant::now();
+    let started = Instant::now();
     let response = poll(&press, &etag, "respond-async, wait=2").await.unwrap();
-    assert!(begun.elapsed() >= Duration::from_secs(2), "waited for the whole time");
+    assert!(started.elapsed() >= Duration::from_secs(2), "waited for the whole time");
     assert_eq!(outcome(&response), (304, Some("wait=2")));
     assert_eq!(response.headers()["etag"], etag.as_str());
     assert_eq!(response.headers()["cache-control"], "private");
@@ -103,7 +105,7 @@ async fn answers_other_requests_without_waiting() {
     for prefer in ["wait=0", "wait=x", "return=minimal"] {
         assert_eq!(outcome(&poll(&press, &etag, prefer).await.unwrap()), (304, None), "{prefer}");
     }
-    assert_eq!(server.state().holds.held(), 0);
+    assert_eq!(server.state().long_polls.open_count(), 0);
 }
 
 #[tokio::test]
@@ -122,14 +124,14 @@ async fn limits_long_polls_to_one_per_client_and_in_total() {
     let mill = server.accepted("mill").await;
     let etag = etag(&press).await;
     let first = poll(&press, &etag, LONG);
-    held(&server, 1).await;
+    open_count(&server, 1).await;
     // The newer one replaces the older, which is answered without a wait.
     let second = poll(&press, &etag, LONG);
     assert_eq!(outcome(&first.await.unwrap()), (304, None));
-    held(&server, 1).await;
+    open_count(&server, 1).await;
     assert!(metric(&server, "margrave_long_polls_total{outcome=\"replaced\"} 1").await);
     let other = poll(&lathe, &self::etag(&lathe).await, LONG);
-    held(&server, 2).await;
+    open_count(&server, 2).await;
     // At the limit: an ordinary answer, not an error, and no open poll is replaced.
     let third = poll(&mill, &self::etag(&mill).await, LONG).await.unwrap();
     assert_eq!(outcome(&third), (304, None));
@@ -138,7 +140,7 @@ async fn limits_long_polls_to_one_per_client_and_in_total() {
     server.deploy("press").await;
     assert_eq!(second.await.unwrap().status(), 200);
     let third = poll(&mill, &self::etag(&mill).await, LONG);
-    held(&server, 2).await;
+    open_count(&server, 2).await;
     third.abort();
     other.abort();
 }
@@ -149,7 +151,7 @@ async fn rejects_the_long_poll_of_a_client_decommissioned_meanwhile() {
     let server = TestServer::start().await;
     let press = server.accepted("press").await;
     let waiting = poll(&press, &etag(&press).await, LONG);
-    held(&server, 1).await;
+    open_count(&server, 1).await;
     server.set_state("press", ClientState::Decommissioned).await;
     refused(waiting.await.unwrap(), 403, Some("not-authorized")).await;
 }
@@ -168,7 +170,7 @@ async fn answers_long_polls_when_the_server_stops() {
     let server = TestServer::start_with(|config| config.limits.drain_timeout = Span(PATIENCE)).await;
     let press = server.accepted("press").await;
     let waiting = poll(&press, &etag(&press).await, LONG);
-    held(&server, 1).await;
+    open_count(&server, 1).await;
     tokio::time::timeout(PATIENCE, server.running.shutdown()).await.expect("stops before the end of the wait");
     assert_eq!(outcome(&waiting.await.unwrap()), (304, Some("wait=120")));
 }
@@ -197,7 +199,7 @@ async fn delivers_a_rollout_of_another_server_to_a_long_poll() {
     let press = one.accepted("press").await;
     let lathe = one.accepted("lathe").await;
     let (waiting, lathe) = (poll(&press, &etag(&press).await, LONG), poll(&lathe, &etag(&lathe).await, LONG));
-    held(&one, 2).await;
+    open_count(&one, 2).await;
     // The other direction works as well: this client was created while the server ran.
     let known = async || two.state().heads.get(&client_id("press"));
     eventually("the other server knows the client", known).await;

@@ -143,9 +143,9 @@ async fn an_unknown_client_is_answered_by_the_routes() {
     let server = TestServer::start().await;
     let front = FastPath::new(server.state());
     let usual = poll(&[("if-none-match", "\"sha256:00\"")], true);
-    assert!(front.unchanged(&usual.request(), Some(&peer(&server, "nobody")), &OnceLock::new()).is_none());
+    assert!(front.unchanged(&usual.request(), Some(&peer(&server, "absent")), &OnceLock::new()).is_none());
     assert!(front.unchanged(&usual.request(), None, &OnceLock::new()).is_none());
-    assert!(Held::open(&server, "nobody").await.say(&usual.text("")).await.starts_with("http/1.1 403 "));
+    assert!(Held::open(&server, "absent").await.say(&usual.text("")).await.starts_with("http/1.1 403 "));
 }
 
 #[tokio::test]

@@ -70,9 +70,9 @@ async fn mounts_a_blob_of_another_repository() {
     // A blob that cannot be mounted is uploaded instead.
     let absent = Digest::sha256(b"absent");
     for query in [format!("mount={absent}&from=one"), format!("mount={digest}&from=three"), format!("mount={absent}")] {
-        let begun = mount(query).await.unwrap();
-        assert_eq!(begun.status(), 202);
-        assert!(header(&begun, "location").starts_with("/v2/two/blobs/uploads/"));
+        let started = mount(query).await.unwrap();
+        assert_eq!(started.status(), 202);
+        assert!(header(&started, "location").starts_with("/v2/two/blobs/uploads/"));
     }
     assert_error(mount("mount=nonsense&from=one".to_owned()).await.unwrap(), 400, "DIGEST_INVALID").await;
 }

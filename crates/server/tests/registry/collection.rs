@@ -138,7 +138,7 @@ async fn a_download_in_progress_survives_garbage_collection() {
 async fn a_damaged_manifest_keeps_the_blobs_of_its_repository() {
     let fixture = Fixture::new().await;
     let (manifest, digest) = fixture.push_image("a", "1.0", b"layer").await;
-    fixture.push_blob("b", b"nobody's").await;
+    fixture.push_blob("b", b"absent's").await;
     let path = fixture.path().join("repositories/a/manifests/sha256").join(digest.hex());
     std::fs::write(&path, b"damaged").unwrap();
 

@@ -163,8 +163,8 @@ async fn resumes_an_upload_after_a_kill() {
     let folder = tempfile::tempdir().unwrap();
     let process = Process::start(folder.path()).await;
     let http = reqwest::Client::new();
-    let begun = http.post(format!("http://{}/v2/a/blobs/uploads/", process.address)).bearer_auth(TOKEN);
-    let location = crate::support::header(&begun.send().await.unwrap(), "location");
+    let started = http.post(format!("http://{}/v2/a/blobs/uploads/", process.address)).bearer_auth(TOKEN);
+    let location = crate::support::header(&started.send().await.unwrap(), "location");
     // The body never ends: the process is killed in the middle of it.
     let (sender, receiver) = tokio::sync::mpsc::channel::<Result<bytes::Bytes, std::io::Error>>(1);
     let body =

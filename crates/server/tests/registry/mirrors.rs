@@ -62,9 +62,9 @@ async fn resolves_mirrored_repositories_for_every_runtime() {
     let refused = server.v2(Method::GET, "line/press/manifests/1.0?ns=registry.example").send().await.unwrap();
     assert_error(refused, 401, "UNAUTHORIZED").await;
     // And pushes go to the named repository.
-    let begun = server.v2(Method::POST, "line/press/blobs/uploads/?ns=registry.example");
-    let begun = begun.basic_auth("me", Some(&server.token)).send().await.unwrap();
-    assert!(header(&begun, "location").starts_with("/v2/line/press/"));
+    let started = server.v2(Method::POST, "line/press/blobs/uploads/?ns=registry.example");
+    let started = started.basic_auth("me", Some(&server.token)).send().await.unwrap();
+    assert!(header(&started, "location").starts_with("/v2/line/press/"));
 }
 
 /// An unreachable registry.

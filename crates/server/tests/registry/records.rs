@@ -15,15 +15,15 @@ use tower::ServiceExt as _;
 /// Grants all access and stores the records, when the test allows it.
 struct Recorder {
     able: AtomicBool,
-    begun: Notify,
+    started: Notify,
     turns: Semaphore,
     records: Mutex<Vec<(&'static str, String)>>,
 }
 
 impl Recorder {
     fn new(turns: usize) -> Arc<Self> {
-        let (able, begun) = (AtomicBool::new(true), Notify::new());
-        Arc::new(Self { able, begun, turns: Semaphore::new(turns), records: Mutex::default() })
+        let (able, started) = (AtomicBool::new(true), Notify::new());
+        Arc::new(Self { able, started, turns: Semaphore::new(turns), records: Mutex::default() })
     }
 
     fn records(&self) -> Vec<(&'static str, String)> {
@@ -43,7 +43,7 @@ impl RegistryAuth for Recorder {
 
     fn record(&self, rollout: Rollout) -> BoxFuture<'_, Result<(), RegistryError>> {
         Box::pin(async move {
-            self.begun.notify_one();
+            self.started.notify_one();
             self.turns.acquire().await.unwrap().forget();
             if !self.able.load(Ordering::SeqCst) {
                 return Err(RegistryError::Unrecorded);
@@ -104,7 +104,7 @@ async fn records_modifications_of_disconnected_clients() {
     for (number, method) in [Method::PUT, Method::DELETE].into_iter().enumerate() {
         let (held, recording) = (Arc::clone(&fixture), Arc::clone(&recorder));
         let request = tokio::spawn(async move { send(&held, &recording, method, "/v2/a/manifests/1.0").await });
-        recorder.begun.notified().await;
+        recorder.started.notified().await;
         request.abort();
         assert!(request.await.unwrap_err().is_cancelled());
         recorder.turns.add_permits(1);

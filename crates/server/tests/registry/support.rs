@@ -153,9 +153,9 @@ impl Fixture {
 
     /// Starts an upload; returns its location.
     pub(crate) async fn begin(&self, repository: &str) -> String {
-        let begun = self.request(Method::POST, &format!("/v2/{repository}/blobs/uploads/")).send().await.unwrap();
-        assert_eq!(begun.status(), 202);
-        header(&begun, "location")
+        let started = self.request(Method::POST, &format!("/v2/{repository}/blobs/uploads/")).send().await.unwrap();
+        assert_eq!(started.status(), 202);
+        header(&started, "location")
     }
 
     pub(crate) async fn push_blob(&self, repository: &str, content: &[u8]) -> Digest {

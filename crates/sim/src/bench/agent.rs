@@ -4,7 +4,7 @@ use super::process::Process;
 use super::results::{Findings, Row};
 use super::server::{Server, program};
 use super::stats::Spread;
-use super::{Setting, tell};
+use super::{Setting, print_progress};
 use crate::simulation::capabilities;
 use anyhow::Context as _;
 use std::path::{Path, PathBuf};
@@ -52,7 +52,7 @@ pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
     let per_poll = (agent.cpu_nanos()? - nanos) as f64 / 1e3 / polled as f64;
     let pss = agent.pss_bytes()? as f64 / MIB;
     let start = Spread::of(&starts);
-    tell(&format!("  PSS {pss:.1} MiB, start {}, {size:.1} MB, {per_poll:.0} µs per poll", start.show(0)));
+    print_progress(&format!("  PSS {pss:.1} MiB, start {}, {size:.1} MB, {per_poll:.0} µs per poll", start.show(0)));
     let rows = vec![
         Row::new("memory (PSS) while polling", format!("{pss:.1} MiB"))
             .target(format!("{PSS_TARGET} MiB"), pss <= PSS_TARGET),
@@ -69,11 +69,11 @@ pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
 async fn start_millis(home: &Path, identity: &Path, setting: &Setting) -> anyhow::Result<f64> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let url = format!("https://{}", listener.local_addr()?);
-    let begun = Instant::now();
+    let started = Instant::now();
     let _agent = start(home, identity, &url, setting)?;
     let accepted = tokio::time::timeout(STARTED_WITHIN, listener.accept()).await;
     accepted.with_context(|| format!("the agent never connected: {}", log(home)))??;
-    Ok(begun.elapsed().as_secs_f64() * 1e3)
+    Ok(started.elapsed().as_secs_f64() * 1e3)
 }
 
 fn start(home: &Path, identity: &Path, url: &str, setting: &Setting) -> anyhow::Result<Process> {

@@ -3,7 +3,7 @@
 use super::generator::{self, Exchange, Line, poll_request};
 use super::results::{Findings, Row};
 use super::server::{Server, program};
-use super::{Setting, tell};
+use super::{Setting, print_progress};
 use anyhow::Context as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
     let mut costs = Vec::new();
     for (allocator, path) in programs()? {
         let cost = measure(setting, allocator, &path).await.with_context(|| format!("with {allocator}"))?;
-        tell(&format!("  {allocator}: idle {:.1} KiB, long poll {:.1} KiB", cost.idle, cost.held));
+        print_progress(&format!("  {allocator}: idle {:.1} KiB, long poll {:.1} KiB", cost.idle, cost.held));
         costs.push(cost);
     }
     let mut rows = Vec::new();
@@ -57,7 +57,9 @@ fn programs() -> anyhow::Result<Vec<(&'static str, PathBuf)>> {
     let others = [("glibc malloc", "margrave-glibc"), ("mimalloc", "margrave-mimalloc")];
     let others = others.map(|(allocator, name)| (allocator, folder.join(name)));
     let missing = others.iter().filter(|(_, path)| !path.is_file());
-    missing.for_each(|(name, _)| tell(&format!("  no server with {name}: scripts/bench-allocators.sh builds it")));
+    missing.for_each(|(name, _)| {
+        print_progress(&format!("  no server with {name}: scripts/bench-allocators.sh builds it"))
+    });
     let others = others.into_iter().filter(|(_, path)| path.is_file());
     Ok(std::iter::once(("jemalloc (default)", shipped)).chain(others).collect())
 }
@@ -97,7 +99,7 @@ async fn measure(setting: &Setting, allocator: &'static str, program: &Path) -> 
     Ok(Cost { allocator, idle, held })
 }
 
-/// The same poll as a long poll.
+/// Adds `Prefer: wait` to a poll request.
 fn holding(request: &[u8]) -> Vec<u8> {
     let end = request.len() - 2;
     [&request[..end], format!("Prefer: wait={HELD_SECONDS}\r\n\r\n").as_bytes()].concat()

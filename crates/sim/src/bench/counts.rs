@@ -171,14 +171,14 @@ fn matching() -> anyhow::Result<()> {
 /// A manifest with some new, some changed and mostly unchanged deployments.
 fn planning() {
     let id = |number: usize| DeploymentId(Uuid::from_u128(number as u128));
-    let wanted: DesiredDigests = (0..DEPLOYMENTS).map(|number| (id(number), Digest::of(&[number as u8]))).collect();
+    let desired: DesiredDigests = (0..DEPLOYMENTS).map(|number| (id(number), Digest::of(&[number as u8]))).collect();
     let seen = |number: usize| match number % 5 {
         0 => ObservedState::Running(Digest::of(b"another")),
         _ => ObservedState::Running(Digest::of(&[number as u8])),
     };
     let observed: Observed = (2..DEPLOYMENTS + 2).map(|number| (id(number), seen(number))).collect();
     counted_section(&mut || {
-        black_box(plan(black_box(&wanted), black_box(&observed)));
+        black_box(plan(black_box(&desired), black_box(&observed)));
     });
 }
 

@@ -6,7 +6,7 @@ use super::process::Pinned;
 use super::results::{Findings, Row};
 use super::server::Server;
 use super::stats::Spread;
-use super::{Setting, tell};
+use super::{Setting, print_progress};
 use anyhow::Context as _;
 use margrave_api::client::ApiClient;
 use margrave_api::clients::CreateEnrollmentToken;
@@ -82,7 +82,7 @@ fn findings(contenders: &[Contender]) -> Findings {
     ];
     for contender in contenders {
         let cost = Spread::of(&contender.micros);
-        tell(&format!("  with {} devices: {} µs", contender.size, cost.show(0)));
+        print_progress(&format!("  with {} devices: {} µs", contender.size, cost.show(0)));
         let what = format!("processor time per enrollment with {} devices", contender.size);
         rows.push(Row::new(what, format!("{} µs", cost.show(0))));
         let grown = fleet::disk_bytes(contender.folder.path()).saturating_sub(contender.disk_before);

@@ -116,7 +116,7 @@ pub async fn fill(store: &Store, fleet: &Fleet<'_>) -> anyhow::Result<()> {
             deploy(&parts, std::mem::take(&mut targets), fleet.deployments).await?;
         }
         if (index + 1) % 10_000 == 0 {
-            super::tell(&format!("  {} devices created", index + 1));
+            super::print_progress(&format!("  {} devices created", index + 1));
         }
     }
     Ok(())

@@ -8,7 +8,7 @@ use super::process::{Pinned, Process};
 use super::results::{Findings, Row};
 use super::server::Server;
 use super::stats::Spread;
-use super::{Setting, tell};
+use super::{Setting, print_progress};
 use anyhow::Context as _;
 use rustls::ClientConfig;
 use std::net::SocketAddr;
@@ -68,7 +68,7 @@ pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
             contender.run(setting).await.with_context(|| format!("connect to {}", contender.name))?;
         }
         let last = contenders.iter().map(|one| format!("{} {:.0}", one.name, one.per_cpu_second[round - 1]));
-        tell(&format!("  round {round} of {}: {}", setting.rounds, last.collect::<Vec<_>>().join(", ")));
+        print_progress(&format!("  round {round} of {}: {}", setting.rounds, last.collect::<Vec<_>>().join(", ")));
     }
     Ok(findings(&contenders))
 }

@@ -18,7 +18,7 @@ pub struct Machine {
 impl Machine {
     pub fn detect() -> Self {
         let (nginx, openssl) = nginx::versions().unwrap_or_else(|_| ("not installed".to_owned(), String::new()));
-        let said = |program: &str, arguments: &[&str]| {
+        let output_of = |program: &str, arguments: &[&str]| {
             let output = Command::new(program).args(arguments).output();
             output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
         };
@@ -33,10 +33,10 @@ impl Machine {
             processor: field("/proc/cpuinfo", "model name"),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             memory_gib: memory_kib.div_ceil(1024 * 1024),
-            system: format!("{} {}", said("uname", &["-s"]), kernel(&said("uname", &["-r"]))),
+            system: format!("{} {}", output_of("uname", &["-s"]), kernel(&output_of("uname", &["-r"]))),
             nginx,
             openssl,
-            rustc: said("rustc", &["--version"]),
+            rustc: output_of("rustc", &["--version"]),
         }
     }
 

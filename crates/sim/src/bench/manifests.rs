@@ -32,14 +32,14 @@ pub fn run(_setting: &Setting) -> Findings {
 
 fn build_micros(size: usize) -> f64 {
     let deployments: Vec<_> = (0..size).map(deployment).collect();
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut builds = 0_u32;
-    while begun.elapsed() < PER_SIZE {
+    while started.elapsed() < PER_SIZE {
         let publication = next(u64::from(builds), &deployments).expect("far from the last version");
         std::hint::black_box(publication);
         builds += 1;
     }
-    begun.elapsed().as_secs_f64() * 1e6 / f64::from(builds)
+    started.elapsed().as_secs_f64() * 1e6 / f64::from(builds)
 }
 
 /// Documents of a typical size, each different.

@@ -4,7 +4,7 @@ use super::fleet::{self, FLEET, Fleet};
 use super::plot::{Curve, Plot, Shape};
 use super::results::{Findings, Row};
 use super::server::Server;
-use super::{Setting, tell};
+use super::{Setting, print_progress};
 use margrave_api::client::{DeploymentQuery, PageQuery};
 use std::path::Path;
 use std::time::Duration;
@@ -30,7 +30,7 @@ struct Point {
 #[derive(Clone, Copy)]
 struct Resident {
     started: u64,
-    asked: u64,
+    requested: u64,
 }
 
 pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
@@ -49,7 +49,10 @@ pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
         let disk = fleet::disk_bytes(folder.path()).saturating_sub(base_disk);
         let rss = resident(folder.path(), setting).await?;
         let per_device = rss.started.saturating_sub(base.started) as f64 / size as f64;
-        tell(&format!("  {size} devices: {} MiB resident, {per_device:.0} bytes per device", rss.started >> 20));
+        print_progress(&format!(
+            "  {size} devices: {} MiB resident, {per_device:.0} bytes per device",
+            rss.started >> 20
+        ));
         points.push(Point { size, rss, per_device, disk_per_device: disk as f64 / size as f64 });
     }
     Ok(findings(base, &points))
@@ -67,20 +70,20 @@ async fn resident(folder: &Path, setting: &Setting) -> anyhow::Result<Resident> 
         api.deployments(&DeploymentQuery::default(), &page).await?;
     }
     tokio::time::sleep(SETTLE).await;
-    Ok(Resident { started, asked: server.process.rss_bytes()? })
+    Ok(Resident { started, requested: server.process.rss_bytes()? })
 }
 
 fn findings(base: Resident, points: &[Point]) -> Findings {
     let mib = |bytes: u64| format!("{:.1} MiB", bytes as f64 / 1_048_576.0);
     let mut rows = vec![Row::new("resident memory without devices", mib(base.started))];
     for Point { size, rss, per_device, .. } in points {
-        let Resident { started, asked } = *rss;
+        let Resident { started, requested } = *rss;
         let measured = format!(
             "{per_device:.0} bytes ({} in total, {} after operators listed and summarized everything)",
             mib(started),
-            mib(asked)
+            mib(requested)
         );
-        let met = *per_device < DEVICE_BYTES_TARGET && asked < TOTAL_BYTES_TARGET;
+        let met = *per_device < DEVICE_BYTES_TARGET && requested < TOTAL_BYTES_TARGET;
         let row = Row::new(format!("memory per device, {size} devices with {DEPLOYMENTS} deployments"), measured);
         rows.push(row.target("under 2 KiB, under 1 GiB in total", met));
     }

@@ -5,7 +5,7 @@ mod addresses;
 use super::fleet::{self, FLEET, Fleet};
 use super::results::{Findings, Row};
 use super::server::Server;
-use super::{Setting, tell};
+use super::{Setting, print_progress};
 use addresses::ADDRESSES;
 use anyhow::Context as _;
 use futures_util::StreamExt as _;
@@ -36,8 +36,8 @@ const NEWER: &str = "1.1.0";
 /// Users perceive this as instantaneous.
 const PAGE_TARGET: Duration = Duration::from_millis(200);
 /// Requests per page; the second slowest counts.
-const ASKED: usize = 20;
-const ASKED_QUICK: usize = 3;
+const REQUESTS: usize = 20;
+const REQUESTS_QUICK: usize = 3;
 /// Pages open at the same time while events occur.
 const VIEWERS: usize = 50;
 /// Below the limit of one token (`limits.event_streams_per_token`).
@@ -50,7 +50,7 @@ const LABELS: usize = 200;
 const TOLD: &[u8] = b"devices";
 
 pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
-    let (size, asked) = if setting.quick { (SIZE_QUICK, ASKED_QUICK) } else { (SIZE, ASKED) };
+    let (size, requested) = if setting.quick { (SIZE_QUICK, REQUESTS_QUICK) } else { (SIZE, REQUESTS) };
     let folder = super::scratch()?;
     prepare(folder.path(), size).await?;
     let server = Server::start(folder.path(), setting.cores.server).await?;
@@ -58,9 +58,9 @@ pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
     let visitor = BrowserSession::sign_in(&server).await?;
     let mut rows = Vec::new();
     for (name, path) in addresses(&server, &visitor).await? {
-        let took = visitor.times(&path, asked).await.with_context(|| format!("request {path}"))?;
+        let took = visitor.times(&path, requested).await.with_context(|| format!("request {path}"))?;
         let (median, slow) = (took[took.len() / 2], took[took.len().saturating_sub(2)]);
-        tell(&format!("  {name}: median {:.0} ms, second slowest {:.0} ms", ms(median), ms(slow)));
+        print_progress(&format!("  {name}: median {:.0} ms, second slowest {:.0} ms", ms(median), ms(slow)));
         let measured = format!("{:.0} ms (median), {:.0} ms (second slowest)", ms(median), ms(slow));
         rows.push(Row::new(format!("{name}, {size} devices"), measured).target("under 200 ms", slow < PAGE_TARGET));
     }
@@ -85,8 +85,8 @@ fn ms(time: Duration) -> f64 {
 /// tokens.
 async fn furnish(server: &Server) -> anyhow::Result<()> {
     let api = server.api()?;
-    let everybody = PutGroup { selector: LABEL.to_owned(), description: None, comment: None };
-    api.put_group("everybody", &everybody, None).await?;
+    let all_devices = PutGroup { selector: LABEL.to_owned(), description: None, comment: None };
+    api.put_group("all-devices", &all_devices, None).await?;
     for number in 0..REGISTRIES_MAX {
         api.put_registry(&format!("registry-{number}.example"), &PutRegistry::default(), None).await?;
     }
@@ -166,13 +166,13 @@ impl BrowserSession {
     }
 
     /// Sorted, shortest first. The first request is skipped, because it fills the caches.
-    async fn times(&self, path: &str, asked: usize) -> anyhow::Result<Vec<Duration>> {
+    async fn times(&self, path: &str, requested: usize) -> anyhow::Result<Vec<Duration>> {
         self.get(path, false).await?;
-        let mut times = Vec::with_capacity(asked);
-        for _ in 0..asked {
-            let begun = Instant::now();
+        let mut times = Vec::with_capacity(requested);
+        for _ in 0..requested {
+            let started = Instant::now();
             self.get(path, false).await?;
-            times.push(begun.elapsed());
+            times.push(started.elapsed());
         }
         times.sort_unstable();
         Ok(times)
@@ -204,7 +204,7 @@ async fn viewers(server: &Server, visitor: &BrowserSession) -> anyhow::Result<Ve
     let looks = busy.looks / VIEWERS as f64;
     let each = (busy.processor - alone.processor).max(0.0) / VIEWERS as f64 * 1_000.0;
     let growth = busy.looks / calm.looks;
-    tell(&format!("  one open page: {looks:.2} refreshes and {each:.2} ms of processor time per second"));
+    print_progress(&format!("  one open page: {looks:.2} refreshes and {each:.2} ms of processor time per second"));
     let open = format!("{VIEWERS} open device lists, {LABELS} events per second");
     Ok(vec![
         Row::new(format!("refreshes per second of each of {open}"), format!("{looks:.2}"))
@@ -238,7 +238,7 @@ async fn open_pages(server: &Server, visitor: &BrowserSession, count: usize, lab
         pages.push((viewer, notices));
     }
     let before = server.process.cpu_seconds()?;
-    let begun = Instant::now();
+    let started = Instant::now();
     let looked = AtomicUsize::new(0);
     let work = tokio::time::timeout(OPEN, label(server, labels));
     let watching = tokio::time::timeout(
@@ -260,7 +260,7 @@ async fn open_pages(server: &Server, visitor: &BrowserSession, count: usize, lab
     if let Ok(Err(error)) = watched {
         return Err(error);
     }
-    tokio::time::sleep(OPEN.saturating_sub(begun.elapsed())).await;
+    tokio::time::sleep(OPEN.saturating_sub(started.elapsed())).await;
     let seconds = OPEN.as_secs_f64();
     let processor = (server.process.cpu_seconds()? - before) / seconds;
     Ok(Open { processor, looks: looked.into_inner() as f64 / seconds })
@@ -269,14 +269,14 @@ async fn open_pages(server: &Server, visitor: &BrowserSession, count: usize, lab
 /// Labels devices, which creates events.
 async fn label(server: &Server, a_second: usize) -> anyhow::Result<()> {
     let api = server.api()?;
-    let begun = Instant::now();
+    let started = Instant::now();
     for number in 0_usize.. {
         let labels = [("bench".to_owned(), Some(number.to_string()))].into_iter().collect();
         let body = margrave_api::devices::UpdateDevice { labels, comment: None };
         let device = format!("dev-{}", number % 500);
         api.update_device(&device, &device, &body, None).await?;
         let due = Duration::from_secs_f64(number as f64 / a_second as f64);
-        tokio::time::sleep(due.saturating_sub(begun.elapsed())).await;
+        tokio::time::sleep(due.saturating_sub(started.elapsed())).await;
     }
     Ok(())
 }

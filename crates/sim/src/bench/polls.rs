@@ -9,7 +9,7 @@ use super::process::{Pinned, Process};
 use super::results::{Findings, Row};
 use super::server::Server;
 use super::stats::Spread;
-use super::{Setting, tell};
+use super::{Setting, print_progress};
 use crate::chaos::wait;
 use anyhow::Context as _;
 use std::net::SocketAddr;
@@ -67,7 +67,7 @@ pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
         for contender in &mut contenders {
             contender.run(setting).await.with_context(|| format!("poll {}", contender.name))?;
         }
-        tell(&format!("  round {round} of {}: {}", setting.rounds, last(&contenders)));
+        print_progress(&format!("  round {round} of {}: {}", setting.rounds, last(&contenders)));
     }
     let ours = std::mem::take(&mut contenders[0].lines);
     let written = writes(&server.process, ours).await?;
@@ -111,7 +111,7 @@ async fn writes(process: &Process, lines: Vec<(Line, Vec<u8>)>) -> anyhow::Resul
     const SEEN_WITHIN: Duration = Duration::from_secs(30);
     let mut lines = lines;
     let mut written = process.written_bytes()?;
-    let begun = Instant::now();
+    let started = Instant::now();
     let by_seen = loop {
         lines = generator::polls(lines, SLICE).await?.0;
         let now = process.written_bytes()?;
@@ -120,7 +120,7 @@ async fn writes(process: &Process, lines: Vec<(Line, Vec<u8>)>) -> anyhow::Resul
             lines = generator::polls(lines, SLICE * 10).await?.0;
             break process.written_bytes()? - written;
         }
-        anyhow::ensure!(begun.elapsed() < SEEN_WITHIN, "last-seen times are never written");
+        anyhow::ensure!(started.elapsed() < SEEN_WITHIN, "last-seen times are never written");
         written = now;
     };
     let before = process.written_bytes()?;

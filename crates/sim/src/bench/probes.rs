@@ -114,9 +114,9 @@ async fn repeat(stop: CancellationToken, kind: Kind, mut line: Line, requests: V
         if stop.is_cancelled() {
             break;
         }
-        let begun = Instant::now();
+        let started = Instant::now();
         let answer = line.ask(request).await?;
-        millis.push(begun.elapsed().as_secs_f64() * 1e3);
+        millis.push(started.elapsed().as_secs_f64() * 1e3);
         anyhow::ensure!(matches!(answer.status, 200 | 304), "{kind:?} returned {}", answer.status);
         tokio::time::sleep(PAUSE).await;
     }
@@ -127,9 +127,9 @@ async fn readyz(stop: CancellationToken, url: String) -> Taken {
     let http = site::plain()?;
     let mut millis = Vec::new();
     while !stop.is_cancelled() {
-        let begun = Instant::now();
+        let started = Instant::now();
         http.get(&url).send().await?.error_for_status().context("not ready")?;
-        millis.push(begun.elapsed().as_secs_f64() * 1e3);
+        millis.push(started.elapsed().as_secs_f64() * 1e3);
         tokio::time::sleep(PAUSE).await;
     }
     Ok((Kind::Readyz, millis))

@@ -165,9 +165,9 @@ impl Process {
         {
             let _ = rustix::process::kill_process(id, rustix::process::Signal::TERM);
         }
-        let begun = Instant::now();
+        let started = Instant::now();
         while matches!(self.child.try_wait(), Ok(None)) {
-            if begun.elapsed() > END_WITHIN {
+            if started.elapsed() > END_WITHIN {
                 let _ = self.child.kill();
             }
             std::thread::sleep(Duration::from_millis(5));

@@ -6,7 +6,7 @@ use super::probes::{self, Latencies, Probes};
 use super::results::{Findings, Row};
 use super::server::Server;
 use super::stats::growth_exponent;
-use super::{Setting, tell};
+use super::{Setting, print_progress};
 use crate::chaos::wait;
 use anyhow::Context as _;
 use margrave_api::client::ApiClient;
@@ -38,7 +38,7 @@ pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
     let mut points = Vec::new();
     for &size in sizes {
         let point = publish(setting, size).await?;
-        tell(&format!("  {size} devices in {:.1} s: {}", point.seconds, factors(&point).join(", ")));
+        print_progress(&format!("  {size} devices in {:.1} s: {}", point.seconds, factors(&point).join(", ")));
         points.push(point);
     }
     Ok(findings(&points))
@@ -77,9 +77,9 @@ async fn carry_out(api: &ApiClient, kind: RolloutKind, size: usize) -> anyhow::R
         skip_incompatible: false,
         comment: None,
     };
-    let begun = Instant::now();
+    let started = Instant::now();
     let rollout = api.create_rollout(&body).await?;
-    let asked = begun.elapsed();
+    let requested = started.elapsed();
     anyhow::ensure!(rollout.total == size as u64, "the rollout affects {} devices of {size}", rollout.total);
     let done = wait::until("publication of a rollout", FINISHED_WITHIN, async || {
         let rollout = api.rollout(&rollout.id).await?;
@@ -94,7 +94,7 @@ async fn carry_out(api: &ApiClient, kind: RolloutKind, size: usize) -> anyhow::R
     anyhow::ensure!(done.skipped.is_empty(), "devices were skipped: {:?}", done.skipped.first());
     let instant = |text: &str| text.parse::<jiff::Timestamp>().with_context(|| format!("`{text}` is not a time"));
     let finished = instant(done.finished_at.as_deref().unwrap_or_default())?;
-    Ok(asked.as_secs_f64() + instant(&done.created_at)?.duration_until(finished).as_secs_f64())
+    Ok(requested.as_secs_f64() + instant(&done.created_at)?.duration_until(finished).as_secs_f64())
 }
 
 fn factors(point: &Point) -> Vec<String> {

@@ -20,8 +20,8 @@ const READY_WITHIN: Duration = Duration::from_mins(3);
 
 pub fn program(name: &str) -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe().context("find this program")?;
-    let beside = own.parent().context("this program has no parent folder")?;
-    let folder = std::env::var_os(FOLDER_VARIABLE).map_or_else(|| beside.to_owned(), PathBuf::from);
+    let temporary = own.parent().context("this program has no parent folder")?;
+    let folder = std::env::var_os(FOLDER_VARIABLE).map_or_else(|| temporary.to_owned(), PathBuf::from);
     let path = folder.join(name);
     anyhow::ensure!(
         path.is_file(),

@@ -8,7 +8,7 @@ use super::process::Pinned;
 use super::results::{Findings, Row};
 use super::server::Server;
 use super::stats::Spread;
-use super::{Setting, tell};
+use super::{Setting, print_progress};
 use margo::status::State;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
@@ -45,7 +45,7 @@ pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
         per_second.push(reports as f64 / took.as_secs_f64());
     }
     let (cpu, rate, single) = (Spread::of(&per_cpu), Spread::of(&per_second), Spread::of(&alone));
-    tell(&format!("  {} per processor second, {} per second", cpu.show(0), rate.show(0)));
+    print_progress(&format!("  {} per processor second, {} per second", cpu.show(0), rate.show(0)));
     let rows = vec![
         Row::new("status reports per processor second, each on disk before it is acknowledged", cpu.show(0)),
         Row::new(format!("per second, {CLIENTS} clients at once"), rate.show(0)),
@@ -62,12 +62,12 @@ type Lines = Vec<(Line, [Vec<u8>; 2])>;
 
 /// Reports on every connection as fast as possible. States alternate, so that no report repeats the previous one.
 async fn report(lines: Lines, time: Duration) -> anyhow::Result<(Lines, u64, Duration)> {
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut tasks = JoinSet::new();
     for (mut line, reports) in lines {
         tasks.spawn(async move {
             let mut answered = 0_u64;
-            while begun.elapsed() < time {
+            while started.elapsed() < time {
                 let answer = line.ask(&reports[(answered % 2) as usize]).await?;
                 anyhow::ensure!(answer.status == 200, "a report returned {}", answer.status);
                 answered += 1;
@@ -81,5 +81,5 @@ async fn report(lines: Lines, time: Duration) -> anyhow::Result<(Lines, u64, Dur
         lines.push(line);
         total += answered;
     }
-    Ok((lines, total, begun.elapsed()))
+    Ok((lines, total, started.elapsed()))
 }

@@ -7,7 +7,7 @@ use super::process::Process;
 use super::results::{Findings, Row};
 use super::server::{Server, program};
 use super::stats::Spread;
-use super::{Setting, tell};
+use super::{Setting, print_progress};
 use crate::chaos::wait;
 use crate::demo::real::Engine;
 use anyhow::Context as _;
@@ -29,7 +29,7 @@ const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/samples
 const SAMPLE: &str = "packages/line-monitor/1.0.0";
 /// Time limit for a workload to respond.
 const ANSWERS_WITHIN: Duration = Duration::from_mins(3);
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 /// Long enough for a processor time resolution of 10 ms.
 const IDLE: Duration = Duration::from_mins(1);
 const IDLE_QUICK: Duration = Duration::from_secs(3);
@@ -90,7 +90,7 @@ pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
     compose(samples, &engine, PLAIN, &["down", "--volumes"])?;
     let spread = |values: &[f64]| format!("{} ms", Spread::of(values).show(0));
     let ratio = Spread::of(&parts.total).median / Spread::of(&plain).median;
-    tell(&format!("  {} against {} ({ratio:.2} times)", spread(&parts.total), spread(&plain)));
+    print_progress(&format!("  {} against {} ({ratio:.2} times)", spread(&parts.total), spread(&plain)));
     let rows = vec![
         Row::new("publishing until the workload responds over HTTP", spread(&parts.total)),
         Row::new("… of it poll: until the manifest is offered", spread(&parts.poll)),
@@ -133,7 +133,7 @@ async fn deploy(
     pss: &mut f64,
 ) -> anyhow::Result<[f64; 4]> {
     let known = log(folder).len();
-    let answers: IndexMap<String, Value> =
+    let values: IndexMap<String, Value> =
         [("lineName".to_owned(), json!("Press 7")), ("pagePort".to_owned(), json!(PORT))].into_iter().collect();
     let device = DeviceRef { client: DEVICE.to_owned(), device: DEVICE.to_owned() };
     let rollout = CreateRollout {
@@ -144,10 +144,10 @@ async fn deploy(
         policy: margrave_api::policies::PolicyPatch::default(),
         skip_incompatible: false,
         scope: Scope { devices: Some(vec![device]), ..Scope::default() },
-        values: answers,
+        values,
         comment: None,
     };
-    let begun = wall();
+    let started = wall();
     api.create_rollout(&rollout).await.context("publish")?;
     answers_within(|| {
         *pss = pss.max(agent.pss_bytes()? as f64 / MIB);
@@ -166,7 +166,7 @@ async fn deploy(
     };
     let (offered, accepted) = (moment("is offered")?, moment("accepted manifest version")?);
     let applying = moment("applying: ")?;
-    Ok([offered - begun, accepted - offered, applying - accepted, ended - applying])
+    Ok([offered - started, accepted - offered, applying - accepted, ended - applying])
 }
 
 #[expect(clippy::disallowed_methods, reason = "compared with the time of day in another program's log")]
@@ -176,25 +176,25 @@ fn wall() -> f64 {
 
 async fn answers_within(mut meanwhile: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<()> {
     let http = crate::chaos::site::plain()?;
-    let begun = Instant::now();
+    let started = Instant::now();
     loop {
         let answer = http.get(format!("http://127.0.0.1:{PORT}/healthz")).send().await;
         if answer.is_ok_and(|answer| answer.status().is_success()) {
             return Ok(());
         }
-        anyhow::ensure!(begun.elapsed() < ANSWERS_WITHIN, "the workload does not respond");
+        anyhow::ensure!(started.elapsed() < ANSWERS_WITHIN, "the workload does not respond");
         meanwhile()?;
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
     }
 }
 
 /// The same files without the agent; returns milliseconds until the workload responds. The volume stays, as with a
 /// removal by the agent.
 async fn compose_up(samples: &Path, engine: &Engine) -> anyhow::Result<f64> {
-    let begun = Instant::now();
+    let started = Instant::now();
     compose(samples, engine, PLAIN, &["up", "--detach", "--pull", "never"])?;
     answers_within(|| Ok(())).await?;
-    let taken = begun.elapsed().as_secs_f64() * 1e3;
+    let taken = started.elapsed().as_secs_f64() * 1e3;
     compose(samples, engine, PLAIN, &["down"])?;
     Ok(taken)
 }

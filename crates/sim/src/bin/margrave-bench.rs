@@ -2,7 +2,7 @@
 
 use margrave_sim::bench::machine::Machine;
 use margrave_sim::bench::results::{Results, Section};
-use margrave_sim::bench::{SECTIONS, Setting, bare, measure, report, tell};
+use margrave_sim::bench::{SECTIONS, Setting, bare, measure, print_progress, report};
 use std::path::{Path, PathBuf};
 
 const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
@@ -74,7 +74,7 @@ async fn run(Arguments { only, write, quick }: &Arguments) -> anyhow::Result<()>
         if !only.is_empty() && !only.iter().any(|only| only == name) {
             continue;
         }
-        tell(&format!("measuring: {title}"));
+        print_progress(&format!("measuring: {title}"));
         let findings = measure(name, &setting).await?;
         let section = Section { machine: machine.clone(), quick: *quick, findings };
         show(&report::section(name, title, &section));

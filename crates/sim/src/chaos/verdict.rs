@@ -110,22 +110,22 @@ pub async fn converged(api: &ApiClient) -> anyhow::Result<()> {
 
 /// Verifies that each runtime has exactly the desired workloads: none missing, none left over.
 pub async fn no_orphans(api: &ApiClient, agents: &[Agent]) -> anyhow::Result<()> {
-    let mut wanted: BTreeMap<String, BTreeMap<DeploymentId, Digest>> = BTreeMap::new();
+    let mut desired: BTreeMap<String, BTreeMap<DeploymentId, Digest>> = BTreeMap::new();
     for deployment in all_deployments(api).await? {
-        let entry = wanted.entry(deployment.client).or_default();
+        let entry = desired.entry(deployment.client).or_default();
         entry.insert(deployment.id.parse()?, deployment.digest.parse()?);
     }
     for agent in agents {
-        let wanted = wanted.remove(&agent.client).unwrap_or_default();
+        let desired = desired.remove(&agent.client).unwrap_or_default();
         let runs = wait::until("removal of leftover workloads by an agent", CONVERGE_WITHIN, async || {
             let world = agent.world()?;
             let ids: BTreeSet<_> = world.deployments.keys().copied().collect();
-            let same = ids == wanted.keys().copied().collect();
+            let same = ids == desired.keys().copied().collect();
             Ok(if same { Ok(world) } else { Err(format!("{} runs {ids:?}", agent.client)) })
         })
         .await?;
         for (id, placed) in runs.deployments {
-            let whole = placed.components.values().all(|one| one.complete && wanted.get(&id) == Some(&one.digest));
+            let whole = placed.components.values().all(|one| one.complete && desired.get(&id) == Some(&one.digest));
             anyhow::ensure!(whole, "{}: {id} does not match the desired state", agent.client);
         }
     }

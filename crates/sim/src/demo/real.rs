@@ -40,7 +40,7 @@ impl Engine {
                 path.map(PathBuf::from).ok_or_else(|| format!("Docker is at `{host}`, which is not a local socket"))?
             }
         };
-        if !answers(&socket).await {
+        if !is_responding(&socket).await {
             let socket = socket.display();
             return Err(format!(
                 "no container engine responds at `{socket}`; check that it is running and that you have permission"
@@ -62,8 +62,8 @@ impl Engine {
 async fn context_host() -> Option<String> {
     let mut command = tokio::process::Command::new("docker");
     command.args(["context", "inspect", "--format", "{{.Endpoints.docker.Host}}"]);
-    let asked = command.stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true).output();
-    let output = tokio::time::timeout(ANSWER_MAX, asked).await.ok()?.ok()?;
+    let requested = command.stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true).output();
+    let output = tokio::time::timeout(ANSWER_MAX, requested).await.ok()?.ok()?;
     let host = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     (output.status.success() && !host.is_empty()).then_some(host)
 }
@@ -99,7 +99,7 @@ fn cached_compose() -> Option<String> {
     path.is_file().then(|| path.to_string_lossy().into_owned())
 }
 
-async fn answers(socket: &Path) -> bool {
+async fn is_responding(socket: &Path) -> bool {
     let ask = async {
         let mut stream = UnixStream::connect(socket).await?;
         stream.write_all(b"GET /_ping HTTP/1.0\r\nHost: docker\r\n\r\n").await?;

@@ -65,22 +65,22 @@ pub(super) async fn groups(api: &ApiClient) -> anyhow::Result<()> {
 
 /// Three rollouts: one that succeeds, one with a failing device, one for an offline device.
 pub(super) async fn deployments(api: &ApiClient) -> anyhow::Result<()> {
-    let line = |name: &str| answers(&[("lineName", json!(name))]);
+    let line = |name: &str| values(&[("lineName", json!(name))]);
     let selector = |text: &str| Scope { selector: Some(text.to_owned()), ..Scope::default() };
     let offline = DeviceRef { client: "offline-01".to_owned(), device: "offline-01".to_owned() };
-    let wanted = [
+    let desired = [
         ("line-monitor", "1.0.0", selector("site=linz"), line("Linz")),
         (
             "vibration-analytics",
             "2.3.0",
             Scope { group: Some("pressing".to_owned()), ..Scope::default() },
-            answers(&[("machineClass", json!("class-2"))]),
+            values(&[("machineClass", json!("class-2"))]),
         ),
         ("line-monitor", "1.0.0", Scope { devices: Some(vec![offline]), ..Scope::default() }, line("Brno 2")),
     ];
     let there = api.rollouts(&PageQuery::default()).await.context("list rollouts")?.items.len();
     // Rollouts are created in this order, so existing ones are the first.
-    for (application, version, scope, answers) in wanted.into_iter().skip(there) {
+    for (application, version, scope, values) in desired.into_iter().skip(there) {
         let rollout = CreateRollout {
             kind: RolloutKind::Create,
             application: application.to_owned(),
@@ -88,7 +88,7 @@ pub(super) async fn deployments(api: &ApiClient) -> anyhow::Result<()> {
             profile: None,
             skip_incompatible: scope.devices.is_none(),
             scope,
-            values: answers,
+            values,
             policy: PolicyPatch::default(),
             comment: Some(REASON.to_owned()),
         };
@@ -97,7 +97,7 @@ pub(super) async fn deployments(api: &ApiClient) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn answers(pairs: &[(&str, Value)]) -> IndexMap<String, Value> {
+fn values(pairs: &[(&str, Value)]) -> IndexMap<String, Value> {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
 }
 

@@ -48,7 +48,7 @@ pub(super) struct Device {
     /// One request, in addition to a long poll.
     requests: FuturesUnordered<Future<'static, Answered>>,
     /// Ids of open requests; responses to other requests are too late and ignored.
-    asked: Vec<RequestId>,
+    requested: Vec<RequestId>,
     offline: bool,
     doing: DeviceProgress,
     /// The manifest version that `doing` refers to.
@@ -115,7 +115,7 @@ impl Device {
             wake: now,
             links: Vec::new(),
             requests: FuturesUnordered::new(),
-            asked: Vec::new(),
+            requested: Vec::new(),
             offline: false,
             doing: DeviceProgress::Unreported,
             doing_version: None,
@@ -126,15 +126,15 @@ impl Device {
     }
 
     pub(super) async fn run(mut self, stop: CancellationToken) {
-        let begun = Instant::now();
+        let started = Instant::now();
         self.inbox.push_back(Input::Devices(vec![self.report.clone()]));
         loop {
-            let next_spell = self.update_offline_state(begun);
+            let next_spell = self.update_offline_state(started);
             while let Some(input) = self.inbox.pop_front() {
                 self.feed(input);
             }
             self.note();
-            let until = self.next(begun, next_spell);
+            let until = self.next(started, next_spell);
             tokio::select! {
                 () = stop.cancelled() => return,
                 Some(answered) = self.requests.next() => self.answered(answered),
@@ -144,14 +144,14 @@ impl Device {
     }
 
     /// When the next event is due: a wake-up of the state machine, the end of a piece of work, an offline period.
-    fn next(&self, begun: Instant, next_spell: Option<Duration>) -> Instant {
+    fn next(&self, started: Instant, next_spell: Option<Duration>) -> Instant {
         let now = Instant::now();
         let mut until = now + self.wake.since(self.shared.clock.now()).min(SLEEP_MAX);
         for (due, _) in &self.works {
             until = until.min(*due);
         }
         if let Some(spell) = next_spell {
-            until = until.min(begun + spell);
+            until = until.min(started + spell);
         }
         until
     }
@@ -176,9 +176,9 @@ impl Device {
     }
 
     /// Goes offline and online; returns the time of the next switch.
-    fn update_offline_state(&mut self, begun: Instant) -> Option<Duration> {
+    fn update_offline_state(&mut self, started: Instant) -> Option<Duration> {
         let spells = self.character.spells?;
-        let (offline, next) = spells.at(begun.elapsed());
+        let (offline, next) = spells.at(started.elapsed());
         if offline && !self.offline {
             self.abort_requests();
         } else if !offline && self.offline && spells.restart {
@@ -192,7 +192,7 @@ impl Device {
     fn abort_requests(&mut self) {
         self.links.clear();
         self.requests.clear();
-        for request in self.asked.drain(..) {
+        for request in self.requested.drain(..) {
             self.inbox.push_back(Input::Answered { request, answer: no_network() });
         }
     }
@@ -272,7 +272,7 @@ impl Device {
             Request::DeleteDevice { .. } | Request::FetchBundle { .. } | Request::FetchYaml { .. } => Asked::Other,
         };
         let (shared, identity, link) = (Arc::clone(&self.shared), Arc::clone(&self.identity), self.links.pop());
-        self.asked.push(id);
+        self.requested.push(id);
         self.requests.push(Box::pin(async move {
             let exchanged = link::exchange(&shared, &identity, link, request).await;
             Answered { id, kind, exchanged }
@@ -281,7 +281,7 @@ impl Device {
 
     fn answered(&mut self, Answered { id, kind, exchanged }: Answered) {
         let RequestResult { answer, took, link } = exchanged;
-        self.asked.retain(|asked| *asked != id);
+        self.requested.retain(|requested| *requested != id);
         self.count(kind, &answer, took);
         self.links.extend(link);
         self.feed(Input::Answered { request: id, answer });
@@ -290,7 +290,7 @@ impl Device {
         }
         // In reconnect mode, keep the connection for a burst of requests, not until the next poll.
         let idle = usize::from(self.shared.keep_alive && self.requests.is_empty());
-        if self.asked.is_empty() || self.shared.keep_alive {
+        if self.requested.is_empty() || self.shared.keep_alive {
             self.links.truncate(idle);
         }
     }

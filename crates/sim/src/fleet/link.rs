@@ -81,16 +81,20 @@ pub(super) async fn exchange(
                 Err(answer) => return RequestResult { answer, took: Duration::ZERO, link: None },
             },
         };
-        let begun = Instant::now();
+        let started = Instant::now();
         match tokio::time::timeout(REQUEST_MAX + held_for(&request), send(shared, &mut held, request.clone())).await {
             Err(_) => {
-                return RequestResult { answer: unreachable("response timed out"), took: begun.elapsed(), link: None };
+                return RequestResult {
+                    answer: unreachable("response timed out"),
+                    took: started.elapsed(),
+                    link: None,
+                };
             }
             Ok(Err(error)) if error.is_canceled() && !fresh => {}
             Ok(Err(error)) => {
-                return RequestResult { answer: unreachable(&error.to_string()), took: begun.elapsed(), link: None };
+                return RequestResult { answer: unreachable(&error.to_string()), took: started.elapsed(), link: None };
             }
-            Ok(Ok(answer)) => return RequestResult { answer, took: begun.elapsed(), link: Some(held) },
+            Ok(Ok(answer)) => return RequestResult { answer, took: started.elapsed(), link: Some(held) },
         }
     }
     RequestResult { answer: unreachable("the connection was closed twice"), took: Duration::ZERO, link: None }
@@ -114,7 +118,7 @@ async fn connect(shared: &Shared, identity: &Identity) -> Result<Link, Answer> {
         return Err(unreachable("the simulator is stopping"));
     };
     let open = shared.tally.connection();
-    let begun = Instant::now();
+    let started = Instant::now();
     let target = &shared.target;
     let config = tls::wfm_config(identity, Arc::clone(&shared.clock))
         .map_err(|error| Answer::Failed { code: Code::IdentityUnusable, message: error.to_string() })?;
@@ -130,7 +134,7 @@ async fn connect(shared: &Shared, identity: &Identity) -> Result<Link, Answer> {
     };
     let (sender, connection) =
         handshake(TokioIo::new(stream)).await.map_err(|error| unreachable(&error.to_string()))?;
-    shared.tally.opened(begun.elapsed());
+    shared.tally.opened(started.elapsed());
     tokio::spawn(async move {
         // An open request reports why the connection ended.
         let _ = connection.await;

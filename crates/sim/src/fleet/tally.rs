@@ -45,7 +45,7 @@ struct Counters {
 }
 
 pub struct Tally {
-    begun: Instant,
+    started: Instant,
     counters: Counters,
     polls: Latencies,
     connects: Latencies,
@@ -138,14 +138,14 @@ impl Outcome {
     pub fn problems(&self, error_share_max: f64) -> Vec<String> {
         let mut found = Vec::new();
         let state = &self.state;
-        let mut tell = |count: usize, what: &str| {
+        let mut print_progress = |count: usize, what: &str| {
             if count > 0 {
                 found.push(format!("{count} of {} devices {what}", self.devices));
             }
         };
-        tell(self.devices - state.enrolled.min(self.devices), "have no identity");
-        tell(self.unsettled, "are not up to date");
-        tell(state.failed.saturating_sub(self.failed_as_configured), "failed unexpectedly");
+        print_progress(self.devices - state.enrolled.min(self.devices), "have no identity");
+        print_progress(self.unsettled, "are not up to date");
+        print_progress(state.failed.saturating_sub(self.failed_as_configured), "failed unexpectedly");
         if self.error_share() > error_share_max {
             let errors: u64 = state.errors.values().sum();
             found.push(format!("{errors} of {} requests failed", state.requests));
@@ -161,7 +161,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Tally {
     pub(super) fn new(options: &Options) -> Self {
         Self {
-            begun: Instant::now(),
+            started: Instant::now(),
             counters: Counters::default(),
             polls: Latencies::default(),
             connects: Latencies::default(),
@@ -245,7 +245,7 @@ impl Tally {
         let mut deployments = locked(&self.deployments).clone();
         deployments.retain(|_, count| *count > 0);
         Snapshot {
-            seconds: self.begun.elapsed().as_secs_f64(),
+            seconds: self.started.elapsed().as_secs_f64(),
             enrolled: read(&counters.enrolled) as usize,
             reporting: self.devices.len() - unreported,
             up_to_date,
@@ -355,11 +355,11 @@ impl Latencies {
         let all: u64 = counts.iter().sum();
         let longest = self.longest.load(Ordering::Relaxed);
         let at = |share: f64| {
-            let wanted = ((all as f64 * share).ceil() as u64).max(1);
+            let desired = ((all as f64 * share).ceil() as u64).max(1);
             let mut seen = 0;
             let found = counts.iter().position(|count| {
                 seen += count;
-                seen >= wanted
+                seen >= desired
             });
             found.map_or(0.0, |bucket| upper(bucket).min(longest) as f64 / 1000.0)
         };

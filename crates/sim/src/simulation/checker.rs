@@ -106,9 +106,9 @@ impl Checker {
     /// Agents apply only verified bytes of the manifest on disk (invariant 4).
     pub(crate) fn apply_begins(&self, client: &ClientId, work: &ApplyWork, disk: &Disk) -> Checked {
         let rule = "an agent applies only durably accepted manifests";
-        let wanted =
-            wanted(disk).ok_or_else(|| Violation::new(rule, format!("{client} applies without a manifest")))?;
-        if wanted.get(&work.deployment) != Some(&work.digest) {
+        let desired =
+            desired(disk).ok_or_else(|| Violation::new(rule, format!("{client} applies without a manifest")))?;
+        if desired.get(&work.deployment) != Some(&work.digest) {
             let detail = format!("{client} applies {} {}", work.deployment, work.digest);
             return Err(Violation::new(rule, detail));
         }
@@ -181,8 +181,8 @@ impl Checker {
 /// device that should not have it: one it was not assigned to, or a removed child.
 pub(crate) fn remove_begins(client: &ClientId, work: &RemoveWork, disk: &Disk, devices: &[DeviceReport]) -> Checked {
     let rule = "only absence from an accepted manifest removes a workload";
-    let wanted = wanted(disk).ok_or_else(|| Violation::new(rule, format!("{client} removes without a manifest")))?;
-    let Some(digest) = wanted.get(&work.deployment) else { return Ok(()) };
+    let desired = desired(disk).ok_or_else(|| Violation::new(rule, format!("{client} removes without a manifest")))?;
+    let Some(digest) = desired.get(&work.deployment) else { return Ok(()) };
     // A component of a remaining deployment may be removed if its new revision does not have it.
     let document = disk.content(digest).and_then(|yaml| ApplicationDeployment::read(yaml).ok());
     let (None, Some(document)) = (&work.component, document) else { return Ok(()) };
@@ -231,7 +231,7 @@ impl LastPoll {
 }
 
 /// The desired state in the accepted manifest on disk.
-fn wanted(disk: &Disk) -> Option<HashMap<DeploymentId, Digest>> {
+fn desired(disk: &Disk) -> Option<HashMap<DeploymentId, Digest>> {
     let manifest = disk.accepted()?.manifest()?;
-    Some(manifest.deployments.into_iter().map(|wanted| (wanted.deployment_id, wanted.digest)).collect())
+    Some(manifest.deployments.into_iter().map(|desired| (desired.deployment_id, desired.digest)).collect())
 }

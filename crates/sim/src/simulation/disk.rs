@@ -4,7 +4,7 @@
 //! leaves the old or the new record, and possibly a partial temporary file, which is ignored.
 
 use margo::Digest;
-use margo::manifest::Held;
+use margo::manifest::RollbackFloor;
 use margrave_agent::machine::io::Record;
 use margrave_agent::machine::records::{Accepted, DevicesReported, Loaded, Reconciled, Revisions, StatusEntries};
 use rand::Rng;
@@ -132,7 +132,7 @@ impl Disk {
         self.files.get(&content_name(digest)).map(Vec::as_slice)
     }
 
-    fn floor(&self) -> Option<Held> {
+    fn floor(&self) -> Option<RollbackFloor> {
         self.read::<Accepted>(ACCEPTED_PREVIOUS).map(|record| record.held())
     }
 

@@ -77,8 +77,8 @@ impl Operator {
                 expected_revision: None,
             })
             .collect();
-        let answers = self.answers();
-        Ok(Some(self.rollout(RolloutKind::Create, application, version, answers, targets, now)))
+        let values = self.values();
+        Ok(Some(self.rollout(RolloutKind::Create, application, version, values, targets, now)))
     }
 
     /// Sometimes the gateway selects the child (GW-04).
@@ -92,7 +92,7 @@ impl Operator {
     }
 
     /// Few values, so that deployments often return to earlier content.
-    fn answers(&mut self) -> ParameterValues {
+    fn values(&mut self) -> ParameterValues {
         let mode = *["plain", "fancy", "quiet"].choose(&mut self.dice).expect("not empty");
         IndexMap::from([("mode".to_owned(), serde_json::Value::from(mode))])
     }
@@ -124,8 +124,8 @@ impl Operator {
                 expected_revision: Some(deployment.revision),
             })
             .collect();
-        let answers = if kind == RolloutKind::Reconfigure { self.answers() } else { ParameterValues::new() };
-        Some(self.rollout(kind, application, &version, answers, targets, now))
+        let values = if kind == RolloutKind::Reconfigure { self.values() } else { ParameterValues::new() };
+        Some(self.rollout(kind, application, &version, values, targets, now))
     }
 
     fn rollout(
@@ -133,7 +133,7 @@ impl Operator {
         kind: RolloutKind,
         application: ApplicationId,
         version: &str,
-        answers: ParameterValues,
+        values: ParameterValues,
         targets: Vec<RolloutTarget>,
         now: Timestamp,
     ) -> Rollout {
@@ -142,7 +142,7 @@ impl Operator {
             kind,
             application,
             version: version.to_owned(),
-            values: answers,
+            values,
             sensitive: false,
             policy: margrave_core::policy::PolicyUpdate::default(),
             targets,

@@ -86,9 +86,9 @@ impl Store {
         now: Timestamp,
     ) -> Result<(Vec<Head>, Duration)> {
         let transaction = self.begin_soon().await?;
-        let begun = Instant::now();
+        let started = Instant::now();
         let heads = apply(transaction, rollout, done, items, now).await?;
-        Ok((heads, begun.elapsed()))
+        Ok((heads, started.elapsed()))
     }
 }
 
@@ -141,12 +141,12 @@ async fn apply(
     let records = writes.iter().map(|write| record(&running, write)).collect();
     skipped.sort_unstable_by_key(|(index, _)| *index);
     write_skipped(&mut transaction, &running, items, &skipped).await?;
-    let mut pile = StatementBatch::new(&transaction);
+    let mut statements = StatementBatch::new(&transaction);
     let rows = Rows { running: &running, writes: &writes, artifacts: &artifacts, manifests: &manifests };
-    rows.pile(&mut pile, &transaction.sealing())?;
-    outcome_when_taken_over(&writes, &named).pile(&mut pile);
-    let last = advance(&mut transaction, &mut pile, &running, items.len()).await?;
-    audit::append_after_batch(&mut transaction, pile, records, now).await?;
+    rows.add_to_batch(&mut statements, &transaction.sealing())?;
+    outcome_when_taken_over(&writes, &named).add_to_batch(&mut statements);
+    let last = advance(&mut transaction, &mut statements, &running, items.len()).await?;
+    audit::append_after_batch(&mut transaction, statements, records, now).await?;
     if let Some(finished) = last {
         events::append(&mut transaction, vec![finished], now).await?;
     }
@@ -191,11 +191,15 @@ fn decide(
     if written.contains(&id) {
         return Err(SkipReason::DuplicateTarget);
     }
-    publishing.stage(judge(running, item, named.get(&id).map(|named| named.deployment.clone()))?);
+    publishing.stage(plan_write(running, item, named.get(&id).map(|named| named.deployment.clone()))?);
     Ok(())
 }
 
-fn judge(running: &Running, item: &BatchItem, current: Option<Deployment>) -> std::result::Result<Write, SkipReason> {
+fn plan_write(
+    running: &Running,
+    item: &BatchItem,
+    current: Option<Deployment>,
+) -> std::result::Result<Write, SkipReason> {
     let target = &item.target;
     match (&current, target.expected_revision) {
         (None, Some(_)) => return Err(SkipReason::DeploymentGone),
@@ -323,7 +327,7 @@ async fn write_skipped(
 /// Advances the progress; returns the event to write if this was the last batch.
 async fn advance(
     connection: &mut AnyConnection,
-    pile: &mut StatementBatch<'_>,
+    statements: &mut StatementBatch<'_>,
     running: &Running,
     carried_out: usize,
 ) -> Result<Option<NewEvent>> {
@@ -332,7 +336,7 @@ async fn advance(
     let id = running.id.to_string();
     let text =
         |first| format!("UPDATE rollouts SET done = ${first}, finished_at = ${} WHERE id = ${}", first + 1, first + 2);
-    pile.add(3, text, move |statement| statement.bind(done as i64).bind(finished_at).bind(id));
+    statements.add(3, text, move |statement| statement.bind(done as i64).bind(finished_at).bind(id));
     if finished_at.is_none() {
         return Ok(None);
     }

@@ -22,7 +22,7 @@ impl RolloutOutcomes {
     }
 
     /// A pruned rollout is no longer counted.
-    pub(crate) fn pile(self, pile: &mut StatementBatch<'_>) {
+    pub(crate) fn add_to_batch(self, statements: &mut StatementBatch<'_>) {
         for ((rollout, deployment_state), targets) in self.0 {
             let text = |first| {
                 format!(
@@ -33,7 +33,7 @@ impl RolloutOutcomes {
                     first + 2
                 )
             };
-            pile.add(3, text, move |statement| {
+            statements.add(3, text, move |statement| {
                 statement.bind(deployment_state).bind(targets).bind(rollout.to_string())
             });
         }

@@ -2,7 +2,7 @@
 
 use super::apply::{Running, Write};
 use crate::batched::{Insert, StatementBatch};
-use crate::deployments::{RevisionName, answers_cell};
+use crate::deployments::{RevisionName, values_cell};
 use crate::rows::{to_json, version_column};
 use crate::seal::{Cell, Sealing};
 use crate::{Result, blobs};
@@ -38,14 +38,14 @@ pub(super) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    pub(super) fn pile(&self, pile: &mut StatementBatch<'a>, sealing: &Sealing) -> Result<()> {
-        blobs::pile(pile, self.blobs(false), self.running.now);
-        blobs::batch_sealed(pile, &self.blobs(true), sealing, self.running.now)?;
-        self.write_deployments(pile, sealing)?;
-        self.write_revisions(pile, sealing)?;
-        self.write_statuses(pile);
-        self.write_artifacts(pile);
-        self.write_manifests(pile)
+    pub(super) fn add_to_batch(&self, statements: &mut StatementBatch<'a>, sealing: &Sealing) -> Result<()> {
+        blobs::add_to_batch(statements, self.blobs(false), self.running.now);
+        blobs::batch_sealed(statements, &self.blobs(true), sealing, self.running.now)?;
+        self.write_deployments(statements, sealing)?;
+        self.write_revisions(statements, sealing)?;
+        self.write_statuses(statements);
+        self.write_artifacts(statements);
+        self.write_manifests(statements)
     }
 
     /// Documents and bundles with sensitive values, or those without.
@@ -57,7 +57,7 @@ impl<'a> Rows<'a> {
         documents.chain(bundles.map(|(digest, bytes)| (digest.clone(), bytes.as_slice()))).collect()
     }
 
-    fn write_deployments(&self, pile: &mut StatementBatch<'a>, sealing: &Sealing) -> Result<()> {
+    fn write_deployments(&self, statements: &mut StatementBatch<'a>, sealing: &Sealing) -> Result<()> {
         const INSERT: Insert = Insert {
             into: "deployments (id, client_id, target, application, version, profile, parameter_values, policy, revision, desired, yaml_digest,
                                 changed_version, target_version, created_at, updated_at, rollout_id)",
@@ -70,11 +70,11 @@ impl<'a> Rows<'a> {
             attempt: "write deployments",
         };
         let rows = self.writes.iter().map(|Write { after, .. }| {
-            let sealed = sealed(sealing, after, answers_cell(&after.id))?;
+            let sealed = sealed(sealing, after, values_cell(&after.id))?;
             Ok((after, version_column(after.changed_version)?, version_column(after.target_version)?, sealed))
         });
         let rows = rows.collect::<Result<Vec<_>>>()?;
-        pile.insert(&INSERT, rows, |row, (deployment, changed_version, target_version, sealed)| {
+        statements.insert(&INSERT, rows, |row, (deployment, changed_version, target_version, sealed)| {
             row.bind(deployment.id.to_string())
                 .bind(deployment.client.to_string())
                 .bind(deployment.target.to_string())
@@ -95,7 +95,7 @@ impl<'a> Rows<'a> {
         Ok(())
     }
 
-    fn write_revisions(&self, pile: &mut StatementBatch<'a>, sealing: &Sealing) -> Result<()> {
+    fn write_revisions(&self, statements: &mut StatementBatch<'a>, sealing: &Sealing) -> Result<()> {
         const INSERT: Insert = Insert {
             into:
                 "deployment_revisions (deployment_id, revision, action, version, profile, parameter_values, yaml_digest,
@@ -106,11 +106,11 @@ impl<'a> Rows<'a> {
         };
         let running = self.running;
         let rows = self.writes.iter().map(|Write { after, manifest_version, .. }| {
-            let sealed = sealed(sealing, after, RevisionName(after.id, after.revision).answers_cell())?;
+            let sealed = sealed(sealing, after, RevisionName(after.id, after.revision).values_cell())?;
             Ok((after, version_column(*manifest_version)?, sealed))
         });
         let rows = rows.collect::<Result<Vec<_>>>()?;
-        pile.insert(&INSERT, rows, move |row, (deployment, manifest_version, sealed)| {
+        statements.insert(&INSERT, rows, move |row, (deployment, manifest_version, sealed)| {
             row.bind(deployment.id.to_string())
                 .bind(deployment.revision)
                 .bind(running.kind.as_str())
@@ -129,7 +129,7 @@ impl<'a> Rows<'a> {
     }
 
     /// W-10: the row exists from the start, so that every report is an update.
-    fn write_statuses(&self, pile: &mut StatementBatch<'a>) {
+    fn write_statuses(&self, statements: &mut StatementBatch<'a>) {
         const INSERT: Insert = Insert {
             into: "statuses (deployment_id, client_id, reports)",
             columns: 3,
@@ -137,20 +137,20 @@ impl<'a> Rows<'a> {
             attempt: "create statuses",
         };
         let fresh: Vec<&Write> = self.writes.iter().filter(|write| write.before.is_none()).collect();
-        pile.insert(&INSERT, fresh, |row, write| {
+        statements.insert(&INSERT, fresh, |row, write| {
             row.bind(write.after.id.to_string()).bind(write.after.client.to_string()).bind(0_i64)
         });
     }
 
     /// A replaced artifact that is used again becomes current again.
-    fn write_artifacts(&self, pile: &mut StatementBatch<'a>) {
+    fn write_artifacts(&self, statements: &mut StatementBatch<'a>) {
         const INSERT: Insert = Insert {
             into: "artifacts (client_id, kind, deployment_id, digest, replaced_at)",
             columns: 5,
             on_conflict: "ON CONFLICT (client_id, kind, deployment_id, digest) DO UPDATE SET replaced_at = excluded.replaced_at",
             attempt: "write artifacts",
         };
-        pile.insert(&INSERT, self.artifacts.iter().collect(), |row, artifact: &&ArtifactRow| {
+        statements.insert(&INSERT, self.artifacts.iter().collect(), |row, artifact: &&ArtifactRow| {
             row.bind(artifact.client.to_string())
                 .bind(artifact.kind)
                 .bind(artifact.deployment.clone())
@@ -160,7 +160,7 @@ impl<'a> Rows<'a> {
     }
 
     /// Every row exists and is locked; the insertion only serves to update many at once.
-    fn write_manifests(&self, pile: &mut StatementBatch<'a>) -> Result<()> {
+    fn write_manifests(&self, statements: &mut StatementBatch<'a>) -> Result<()> {
         const INSERT: Insert = Insert {
             into: "manifests (client_id, version, digest, body, bundle_digest, published_at)",
             columns: 6,
@@ -172,7 +172,7 @@ impl<'a> Rows<'a> {
         let rows = self.manifests.iter().map(|row| Ok((row, version_column(row.publication.version)?)));
         let rows = rows.collect::<Result<Vec<_>>>()?;
         let now = self.running.now;
-        pile.insert(&INSERT, rows, move |row, (manifest, version)| {
+        statements.insert(&INSERT, rows, move |row, (manifest, version)| {
             let publication = &manifest.publication;
             row.bind(manifest.client.to_string())
                 .bind(*version)

@@ -42,7 +42,7 @@ pub(crate) async fn adds_a_version_with_its_blobs(db: Database) {
     for (digest, bytes) in blobs {
         assert_eq!(db.store.blob_get(&digest).await.unwrap(), Some(bytes));
     }
-    assert_eq!(db.store.blob_get(&Digest::of(b"nobody's")).await.unwrap(), None);
+    assert_eq!(db.store.blob_get(&Digest::of(b"absent's")).await.unwrap(), None);
     let records = db.store.audit_page(Some("application/digitron/1.0.0"), None, 10).await.unwrap();
     assert_eq!(records[0].after.as_ref().unwrap()["package"], row.package_digest.as_str());
 }

@@ -31,7 +31,7 @@ pub(crate) async fn chains_every_record(db: Database) {
 pub(crate) async fn detects_a_changed_record(db: Database) {
     append(&db.store, 6).await;
     for (tamper, mend) in [
-        ("UPDATE audit SET actor = 'nobody' WHERE seq = 4", "UPDATE audit SET actor = 'token:test' WHERE seq = 4"),
+        ("UPDATE audit SET actor = 'absent' WHERE seq = 4", "UPDATE audit SET actor = 'token:test' WHERE seq = 4"),
         ("UPDATE audit SET comment = NULL WHERE seq = 4", "UPDATE audit SET comment = 'to see' WHERE seq = 4"),
         ("UPDATE audit SET at = at + 1 WHERE seq = 4", "UPDATE audit SET at = at - 1 WHERE seq = 4"),
         ("UPDATE audit SET subject = 'x' WHERE seq = 4", "UPDATE audit SET subject = 'server' WHERE seq = 4"),
@@ -92,7 +92,7 @@ pub(crate) async fn pages_newest_first(db: Database) {
     assert_eq!(seqs(None, Some(4), 10).await, [3, 2, 1]);
     assert_eq!(seqs(Some("server"), None, 2).await, [4, 3]);
     assert_eq!(seqs(Some("server"), Some(3), 10).await, [2, 1]);
-    assert_eq!(seqs(Some("nobody"), None, 10).await, Vec::<i64>::new());
+    assert_eq!(seqs(Some("absent"), None, 10).await, Vec::<i64>::new());
     let record = &db.store.audit_page(Some("server"), None, 1).await.unwrap()[0];
     assert_eq!((record.at, record.after.as_ref().unwrap()["text"].as_str()), (at(3), Some("grün")));
     assert_ne!(record.at, T0);

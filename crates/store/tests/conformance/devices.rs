@@ -48,8 +48,8 @@ pub(crate) async fn creates_then_updates_a_device(db: Database) {
     assert_eq!(found(&db.store, "site=ulm").await, ["press-07"]);
     assert_eq!(found(&db.store, "site=berlin").await, Vec::<String>::new());
     assert_eq!(db.store.devices_count().await.unwrap(), 1);
-    let nobody = crate::fixtures::key(&client(9), "press-07");
-    let error = db.store.device_put(&nobody, &document, &changed, at(3)).await.unwrap_err();
+    let absent = crate::fixtures::key(&client(9), "press-07");
+    let error = db.store.device_put(&absent, &document, &changed, at(3)).await.unwrap_err();
     assert!(matches!(error, StoreError::NotFound { .. }), "{error:?}");
 }
 

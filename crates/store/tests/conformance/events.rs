@@ -69,8 +69,8 @@ pub(crate) async fn writes_an_event_for_every_audit_record(db: Database) {
     assert_eq!(what.detail.as_ref().unwrap()["comment"], "to see");
     assert_eq!(events[9].what.about.rollout, rollout);
     assert_eq!(events[9].what.detail, Some(json!({ "published": 1, "skipped": 0 })));
-    let answers = events.iter().any(|event| format!("{event:?}").contains("hello"));
-    assert!(!answers, "no values of parameters");
+    let values = events.iter().any(|event| format!("{event:?}").contains("hello"));
+    assert!(!values, "no values of parameters");
 }
 
 pub(crate) async fn writes_no_event_for_a_rejected_call(db: Database) {

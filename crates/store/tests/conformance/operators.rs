@@ -45,7 +45,7 @@ pub(crate) async fn sets_a_password_and_ends_the_other_sessions(db: Database) {
     assert_eq!(open, [other, here]);
     assert_eq!(store.operator_password(&actor(), "admin", "$third", None, at(32)).await.unwrap(), Some(1));
     assert_eq!(store.session_find("session-11", at(33)).await.unwrap(), None, "no session was to be kept");
-    assert_eq!(store.operator_password(&actor(), "nobody", "$x", None, at(34)).await.unwrap(), None);
+    assert_eq!(store.operator_password(&actor(), "absent", "$x", None, at(34)).await.unwrap(), None);
 }
 
 pub(crate) async fn records_password_changes_without_passwords(db: Database) {

@@ -50,7 +50,7 @@ pub(crate) async fn pages_rollouts(db: Database) {
     let mut rollouts: Vec<Rollout> = Vec::new();
     for seconds in [1, 2, 2, 3] {
         let intent =
-            rollout(RolloutKind::Create, vec![target(&"nobody".parse().unwrap(), deployment(1), None)], at(seconds));
+            rollout(RolloutKind::Create, vec![target(&"absent".parse().unwrap(), deployment(1), None)], at(seconds));
         db.store.rollout_create(&intent).await.unwrap();
         rollouts.push(intent);
     }

@@ -5,7 +5,7 @@ use crate::harness::Database;
 use crate::rollouts::manifest;
 use margo::ids::DeploymentId;
 use margo::status::State;
-use margrave_core::deployment_state::{DeploymentState, judge};
+use margrave_core::deployment_state::{DeploymentState, state_of};
 use margrave_core::model::{Failed, Reported, RolloutKind};
 use margrave_store::{DeploymentFilter, STATUS_HISTORY_MAX, SeenAt, StatusOutcome, StatusWrite, Store};
 
@@ -30,7 +30,7 @@ pub(crate) async fn keeps_a_failure_until_a_success(db: Database) {
     let version = db.store.deployment_get(id).await.unwrap().unwrap().deployment.target_version;
     let seen = async || {
         let view = db.store.deployment_get(id).await.unwrap().unwrap();
-        let judged = judge(&view.deployment, view.reported.as_ref(), view.last_seen_at, T0);
+        let judged = state_of(&view.deployment, view.reported.as_ref(), view.last_seen_at, T0);
         let filter =
             DeploymentFilter { deployment_state: Some(judged), with_absent: true, ..DeploymentFilter::default() };
         let found = db.store.deployments_page(&filter, T0, None, 10).await.unwrap();
@@ -249,7 +249,7 @@ pub(crate) async fn publishes_above_a_client_that_is_ahead(db: Database) {
     put(&db.store, report(&client, id, State::Installed, 50, at(2))).await;
     let view = db.store.deployment_get(id).await.unwrap().unwrap();
     assert_eq!(view.deployment.target_version, head.version);
-    let judged = judge(&view.deployment, view.reported.as_ref(), Some(at(2)), T0);
+    let judged = state_of(&view.deployment, view.reported.as_ref(), Some(at(2)), T0);
     assert_eq!(judged, DeploymentState::Outdated, "its state before the restore is not the desired one");
 
     assert_eq!(

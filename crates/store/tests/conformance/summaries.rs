@@ -6,7 +6,7 @@ use crate::fixtures::{
 use crate::harness::Database;
 use margo::ids::DeploymentId;
 use margo::status::State;
-use margrave_core::deployment_state::{DeploymentState, judge};
+use margrave_core::deployment_state::{DeploymentState, state_of};
 use margrave_core::model::{ClientState, Desired, DeviceState, RolloutKind};
 use margrave_core::time::Timestamp;
 use margrave_store::{DeploymentFilter, DeploymentView, DeviceSearch, RemovalFilter, RemovalPlace, SeenAt, Store};
@@ -69,7 +69,7 @@ async fn all(store: &Store, filter: &DeploymentFilter) -> Vec<DeploymentView> {
 }
 
 fn judged(view: &DeploymentView) -> DeploymentState {
-    judge(&view.deployment, view.reported.as_ref(), view.last_seen_at, offline_before())
+    state_of(&view.deployment, view.reported.as_ref(), view.last_seen_at, offline_before())
 }
 
 // ST-06, W-12

@@ -4,7 +4,7 @@ use margo::capabilities::{DeviceCapabilities, UnknownTypes};
 use margo::digest::Digest;
 use margo::ids::{ClientId, DeploymentId};
 use margo::status::{DeploymentStatus, State};
-use margrave_core::deployment_state::{DeploymentState, judge};
+use margrave_core::deployment_state::{DeploymentState, state_of};
 use margrave_core::events::{kinds, message};
 use margrave_core::model::{ClientState, Desired, DeviceKey};
 use margrave_core::skips::SkipReason;
@@ -90,7 +90,7 @@ async fn reads_skips_failures_events_and_drafts_of_format_1() {
     let history = store.status_history(view.deployment.id).await.unwrap();
     assert_eq!(history.iter().map(|one| one.state).collect::<Vec<_>>(), [State::Installing, State::Failed]);
     let offline_before = margrave_core::time::Timestamp(0);
-    let state = judge(&view.deployment, Some(&reported), view.last_seen_at, offline_before);
+    let state = state_of(&view.deployment, Some(&reported), view.last_seen_at, offline_before);
     assert_eq!(state, DeploymentState::Failed);
 
     let range = EventRange::ALL;

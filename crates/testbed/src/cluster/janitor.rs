@@ -65,14 +65,14 @@ pub(super) fn remove_leftovers() {
 
 impl Janitor {
     pub(super) fn start(tag: &str) -> Self {
-        let (begun, folder) = (clusters().join(format!("{UNFINISHED}{tag}")), clusters().join(tag));
+        let (started, folder) = (clusters().join(format!("{UNFINISHED}{tag}")), clusters().join(tag));
         for part in ["pids", "log"] {
-            fs::create_dir_all(begun.join(part)).unwrap();
+            fs::create_dir_all(started.join(part)).unwrap();
         }
-        let lock = File::create(begun.join("lock")).unwrap();
+        let lock = File::create(started.join("lock")).unwrap();
         lock.lock().unwrap();
         // No other process finds it before it is locked.
-        fs::rename(&begun, &folder).unwrap();
+        fs::rename(&started, &folder).unwrap();
         let kernel = KERNEL.map(|name| {
             let value = fs::read_to_string(Path::new("/proc/sys").join(name.replace('.', "/")));
             format!("{name}={}", value.unwrap_or_default())

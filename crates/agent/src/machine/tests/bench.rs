@@ -243,9 +243,9 @@ impl Bench {
     /// Invariants of every effect in every test: invariants 4 and 6, DS-13, DS-22, DS-23.
     fn check(&self, effect: &Effect) {
         let accepted = self.disk.accepted.as_ref();
-        let wanted = |id: DeploymentId| {
+        let desired = |id: DeploymentId| {
             let manifest = accepted.expect("no work before an acceptance is durable").manifest().unwrap();
-            manifest.deployments.into_iter().find(|wanted| wanted.deployment_id == id).map(|wanted| wanted.digest)
+            manifest.deployments.into_iter().find(|desired| desired.deployment_id == id).map(|desired| desired.digest)
         };
         if let Effect::Request { request, .. } = effect {
             // GEN-06
@@ -262,7 +262,7 @@ impl Bench {
                 assert_eq!(accepted.map(|accepted| accepted.version), Some(reconciled.version));
             }
             Effect::Apply(work) => {
-                let listed = wanted(work.deployment).expect("only what is in the manifest is applied");
+                let listed = desired(work.deployment).expect("only what is in the manifest is applied");
                 let revision = self.disk.revisions.deployments.get(&work.deployment);
                 let back = revision.is_some_and(|revision| {
                     revision.good.as_ref() == Some(&work.digest)
@@ -276,7 +276,7 @@ impl Bench {
             Effect::Remove(work) if work.component.is_none() => {
                 let moves =
                     self.world.deployments.get(&work.deployment).is_some_and(|placed| placed.device == work.device);
-                assert!(wanted(work.deployment).is_none() || moves, "only absence from an accepted manifest removes");
+                assert!(desired(work.deployment).is_none() || moves, "only absence from an accepted manifest removes");
             }
             Effect::Persist { records, .. } => {
                 for record in records {

@@ -397,10 +397,10 @@ fn falls_back_to_single_files_and_keeps_fetched_ones() {
         }));
         bench.converge(&mut server);
         assert_eq!(bench.running().len(), 5);
-        let asked = |of: fn(&Request) -> bool| server.requests.iter().filter(|request| of(request)).count();
-        assert_eq!(asked(|request| matches!(request, Request::FetchBundle { .. })), 1);
+        let requested = |of: fn(&Request) -> bool| server.requests.iter().filter(|request| of(request)).count();
+        assert_eq!(requested(|request| matches!(request, Request::FetchBundle { .. })), 1);
         // Every second one fails, and no fetched one is requested again.
-        assert_eq!(asked(|request| matches!(request, Request::FetchYaml { .. })), 9);
+        assert_eq!(requested(|request| matches!(request, Request::FetchYaml { .. })), 9);
     }
 }
 

@@ -112,13 +112,13 @@ fn gateway_errors_carry_the_reserved_codes_and_the_gateways_id() {
     let (mut bench, mut server) = (gateway(), Server::new());
     bench.script = toml::from_str("unreachable = [\"gw/small\"]").unwrap();
     server.publish(vec![
-        yaml(1, "gw/nobody", &["web"], "1.0.0"),
+        yaml(1, "gw/absent", &["web"], "1.0.0"),
         yaml(2, "gw/small", &["web"], "1.0.0"),
         yaml_with(3, "gw/*", &["web"], "1.0.0", huge),
         yaml(4, "elsewhere", &["web"], "1.0.0"),
     ]);
     bench.run_for(MINUTE, &mut server);
-    for (number, code, device) in [(1, "101", Some("gw/nobody")), (2, "102", Some("gw/small")), (3, "103", None)] {
+    for (number, code, device) in [(1, "101", Some("gw/absent")), (2, "102", Some("gw/small")), (3, "103", None)] {
         let status = server.last_status(number);
         let error = status.error.as_ref().unwrap();
         assert_eq!((status.state, error.code.as_str(), error.source.as_str()), (State::Failed, code, "gw"));

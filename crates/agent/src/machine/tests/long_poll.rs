@@ -149,13 +149,13 @@ fn a_long_poll_ends_before_downtime_and_can_be_disabled() {
 fn adapts_the_length_of_long_polls_to_idle_timeouts() {
     let (mut bench, mut server) = settled(true);
     // The network drops every connection that is idle for 20 seconds.
-    let mut asked = Vec::new();
+    let mut requested = Vec::new();
     for _ in 0..HOUR.as_secs() {
         bench.run_for(SECOND, &mut server);
         let Some((id, request, until)) = bench.held.clone() else { continue };
         let Request::Poll { wait: Some(wait), .. } = request else { continue };
-        if asked.last() != Some(&wait) {
-            asked.push(wait);
+        if requested.last() != Some(&wait) {
+            requested.push(wait);
         }
         if bench.now >= until.minus(Duration::from_secs(wait)).plus(20 * SECOND) {
             bench.held = None;
@@ -163,8 +163,8 @@ fn adapts_the_length_of_long_polls_to_idle_timeouts() {
             bench.inputs.push_back(Input::Answered { request: id, answer });
         }
     }
-    assert_eq!(asked[..3], [50, 25, 12], "{asked:?}");
-    assert!(asked[3..].contains(&25), "tried again: {asked:?}");
+    assert_eq!(requested[..3], [50, 25, 12], "{requested:?}");
+    assert!(requested[3..].contains(&25), "tried again: {requested:?}");
     assert!(waits(&server).len() > 150, "a long poll is open nearly all the time: {}", waits(&server).len());
 }
 

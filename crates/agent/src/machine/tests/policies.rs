@@ -212,9 +212,9 @@ fn rollback_survives_a_crash_at_every_step() {
         let good = server.deployments[0].digest.clone();
         fails(&mut bench, "fail = \"always\"");
         server.publish(vec![with("2.0.0", "onFailure: rollback")]);
-        let begun = bench.trace.len();
+        let started = bench.trace.len();
         // Executes only this many effects, then crashes.
-        while bench.trace.len() < begun + cut * 3 {
+        while bench.trace.len() < started + cut * 3 {
             bench.step(&mut server);
         }
         bench.crash();

@@ -118,9 +118,9 @@ proptest! {
         bench.run_for(Duration::from_mins(20), &mut server);
         bench.converge(&mut server);
         let mut running: Vec<_> = bench.world.deployments.iter().map(|(id, placed)| (*id, placed.components["web"].digest.clone())).collect();
-        let mut wanted: Vec<_> = server.deployments.iter().map(|served| (served.id, served.digest.clone())).collect();
+        let mut desired: Vec<_> = server.deployments.iter().map(|served| (served.id, served.digest.clone())).collect();
         running.sort();
-        wanted.sort();
-        prop_assert_eq!(running, wanted);
+        desired.sort();
+        prop_assert_eq!(running, desired);
     }
 }

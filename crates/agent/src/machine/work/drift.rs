@@ -43,8 +43,8 @@ fn differences(document: &Document, digest: &Digest, seen: Option<&ObservedDeplo
         Some(ObservedDeployment::Known { components, .. }) => components,
         None => &nothing,
     };
-    let wanted = document.spec.deployment_profile.components.iter();
-    let mut found: Differences = wanted
+    let desired = document.spec.deployment_profile.components.iter();
+    let mut found: Differences = desired
         .filter_map(|component| {
             let differs = match components.get(&component.name) {
                 None => Some("is missing".to_owned()),
@@ -95,7 +95,7 @@ impl Machine {
         seen: Option<&ObservedDeployment>,
         now: Timestamp,
     ) -> bool {
-        let (Some(document), Some(digest)) = (goal.document(id), goal.wanted(id)) else { return false };
+        let (Some(document), Some(digest)) = (goal.document(id), goal.desired(id)) else { return false };
         let differs = differences(document, digest, seen);
         if differs.is_empty() {
             return false;
@@ -142,7 +142,7 @@ impl Machine {
         done: &str,
         now: Timestamp,
     ) {
-        let (Some(Document::Ready(document)), Some(digest)) = (goal.document(id), goal.wanted(id)) else { return };
+        let (Some(Document::Ready(document)), Some(digest)) = (goal.document(id), goal.desired(id)) else { return };
         let mut components = all_components(document, State::Installed, None);
         for component in &mut components {
             if let Some((_, words)) = differs.iter().find(|(name, _)| *name == component.name) {
@@ -154,7 +154,7 @@ impl Machine {
         let error = status_error(Code::Drifted, &document.metadata.name, &message);
         let reported_device = self.statuses.get(&id).and_then(|entry| entry.status.device_id.clone());
         let device = seen.map(|seen| seen.device().clone()).or(reported_device);
-        self.tell(id, device, State::Failed, Some(error), components, Some(digest.clone()), now);
+        self.set_status(id, device, State::Failed, Some(error), components, Some(digest.clone()), now);
     }
 
     /// The error in a report while drift is repaired.

@@ -156,7 +156,7 @@ impl Machine {
             failed.error = Some(status_error(code, &component, &message));
         }
         let error = status_error(code, source, &format!("{message}; {done}"));
-        self.tell(id, Some(device.clone()), State::Failed, Some(error), components, Some(digest), now);
+        self.set_status(id, Some(device.clone()), State::Failed, Some(error), components, Some(digest), now);
     }
 }
 

@@ -59,7 +59,7 @@ impl Machine {
         // A deployment that rolls back has failed, and stays failed until the manifest changes.
         if let Some((goal, device, components)) = report.filter(|(goal, ..)| !goal.back) {
             let error = goal.repair.then(|| self.repair_error(id, &goal.document)).flatten();
-            self.tell(id, Some(device), State::Installing, error, components, Some(goal.digest), now);
+            self.set_status(id, Some(device), State::Installing, error, components, Some(goal.digest), now);
         }
     }
 
@@ -131,7 +131,7 @@ impl Machine {
         let done = done.map(|goal| (goal, active.device.clone(), active.components.clone()));
         if let Some((goal, device, components)) = done {
             let error = held.then(|| self.hold_error(&goal.document.metadata.name)).flatten();
-            self.tell(id, Some(device), State::Installed, error, components, Some(goal.digest), now);
+            self.set_status(id, Some(device), State::Installed, error, components, Some(goal.digest), now);
         }
         // Cleared by the observation that confirms it; prevents a tight loop if the runtime wrongly reports success.
         self.retry_later(id, now, rng);
@@ -182,7 +182,7 @@ impl Machine {
         }
         let message = chosen.map_or_else(|| message.to_owned(), |chosen| chosen.report_message(&failed));
         let error = status_error(code, &source_name, &message);
-        self.tell(id, Some(device), State::Failed, Some(error), components, digest, now);
+        self.set_status(id, Some(device), State::Failed, Some(error), components, digest, now);
         self.finish(id, now);
     }
 
@@ -237,8 +237,8 @@ pub(super) fn items_for(
     device: &DeviceId,
     seen: Option<&ObservedDeployment>,
 ) -> (VecDeque<Item>, Vec<usize>) {
-    let wanted = &goal.document.spec.deployment_profile.components;
-    let all = || (0..wanted.len()).map(Item::Apply);
+    let desired = &goal.document.spec.deployment_profile.components;
+    let all = || (0..desired.len()).map(Item::Apply);
     match seen {
         // It is on another device: remove it there first.
         Some(seen) if seen.device() != device => {
@@ -248,13 +248,13 @@ pub(super) fn items_for(
         Some(ObservedDeployment::Known { components, .. }) => {
             let mut healthy = Vec::new();
             let mut items = VecDeque::new();
-            for (index, component) in wanted.iter().enumerate() {
+            for (index, component) in desired.iter().enumerate() {
                 match components.get(&component.name) {
                     Some(seen) if observe::is_as_wanted(seen, &goal.digest) => healthy.push(index),
                     _ => items.push_back(Item::Apply(index)),
                 }
             }
-            let stale = components.keys().filter(|name| !wanted.iter().any(|component| component.name == **name));
+            let stale = components.keys().filter(|name| !desired.iter().any(|component| component.name == **name));
             items.extend(stale.cloned().map(Item::RemoveComponent));
             (items, healthy)
         }

@@ -74,7 +74,15 @@ impl Machine {
                     let name = &document.metadata.name;
                     let components = all_components(document, State::Pending, None);
                     let digest = goal.listed(id).cloned();
-                    self.tell(id, document_device(document), State::Pending, error(name), components, digest, now);
+                    self.set_status(
+                        id,
+                        document_device(document),
+                        State::Pending,
+                        error(name),
+                        components,
+                        digest,
+                        now,
+                    );
                 }
                 Some(Document::Ready(document)) => {
                     self.statuses.annotate(id, error(&document.metadata.name));
@@ -117,7 +125,7 @@ impl Machine {
                 *seen = ObservedState::Running(digest.clone());
             }
         }
-        let mut steps = plan::plan(&wanted(goal), &seen);
+        let mut steps = plan::plan(&desired(goal), &seen);
         steps.retain(|step| !self.work.touched.contains_key(&step.deployment));
         steps
     }
@@ -128,30 +136,30 @@ impl Machine {
         let has_no_runtime = self.has_no_runtime();
         // A running deployment that disappeared was removed manually, or lost with the disk of the engine.
         let gone = goal.manifest.deployments.iter().map(|deployment| deployment.deployment_id).filter_map(|id| {
-            let wanted = goal.wanted(id).filter(|wanted| self.installed(goal, id) == Some(*wanted))?;
+            let desired = goal.desired(id).filter(|desired| self.installed(goal, id) == Some(*desired))?;
             let gone = !has_no_runtime && !observation.deployments.contains_key(&id);
-            gone.then(|| (id, ObservedState::Drifted(wanted.clone())))
+            gone.then(|| (id, ObservedState::Drifted(desired.clone())))
         });
         seen.chain(gone).collect()
     }
 
     /// One deployment for the planner.
     fn seen_one(&self, goal: &Goal, id: DeploymentId, seen: &ObservedDeployment) -> ObservedState {
-        let wanted = goal.wanted(id);
+        let desired = goal.desired(id);
         let installed = self.installed(goal, id);
         let ObservedDeployment::Known { components, device } = seen else {
             // It ran as desired when last observed, and its state is unknown now: leave it alone (invariant 9).
-            return match (installed, wanted) {
-                (Some(digest), Some(wanted)) if digest == wanted => ObservedState::Running(digest.clone()),
+            return match (installed, desired) {
+                (Some(digest), Some(desired)) if digest == desired => ObservedState::Running(digest.clone()),
                 _ => ObservedState::Unknown,
             };
         };
-        let Some(wanted) = wanted else { return ObservedState::Unknown };
+        let Some(desired) = desired else { return ObservedState::Unknown };
         let Some(Document::Ready(document)) = goal.document(id) else {
-            let all = components.values().all(|seen| is_as_wanted(seen, wanted));
+            let all = components.values().all(|seen| is_as_wanted(seen, desired));
             // Without the document its components are unknown: only an installed deployment is known to be complete.
-            return if all && !components.is_empty() && installed == Some(wanted) {
-                ObservedState::Running(wanted.clone())
+            return if all && !components.is_empty() && installed == Some(desired) {
+                ObservedState::Running(desired.clone())
             } else {
                 ObservedState::Unknown
             };
@@ -159,18 +167,18 @@ impl Machine {
         let names = &document.spec.deployment_profile.components;
         let good = names
             .iter()
-            .filter(|component| components.get(&component.name).is_some_and(|seen| is_as_wanted(seen, wanted)));
+            .filter(|component| components.get(&component.name).is_some_and(|seen| is_as_wanted(seen, desired)));
         let complete = good.count() == names.len() && components.len() == names.len();
         // GW-04: a directed deployment is where it was sent; an autonomous one is on a child that still exists.
         let moved = super::super::statuses::document_device(document)
             .map_or_else(|| self.devices.capabilities(device).is_none(), |target| target != *device);
-        let began = components.values().any(|seen| seen.digest == *wanted);
-        let other = components.values().find(|seen| seen.digest != *wanted).map(|seen| seen.digest.clone());
+        let began = components.values().any(|seen| seen.digest == *desired);
+        let other = components.values().find(|seen| seen.digest != *desired).map(|seen| seen.digest.clone());
         match other {
-            _ if complete && !moved => ObservedState::Running(wanted.clone()),
-            _ if installed == Some(wanted) && !moved => ObservedState::Drifted(wanted.clone()),
+            _ if complete && !moved => ObservedState::Running(desired.clone()),
+            _ if installed == Some(desired) && !moved => ObservedState::Drifted(desired.clone()),
             Some(other) if !began => ObservedState::Running(other),
-            _ => ObservedState::Partial(wanted.clone()),
+            _ => ObservedState::Partial(desired.clone()),
         }
     }
 
@@ -188,7 +196,7 @@ impl Machine {
                 continue;
             }
             match (seen.get(&id), observation.deployments.get(&id)) {
-                (Some(ObservedState::Running(digest)), Some(found)) if goal.wanted(id) == Some(digest) => {
+                (Some(ObservedState::Running(digest)), Some(found)) if goal.desired(id) == Some(digest) => {
                     all_run &= self.runs(&goal, id, digest, found, now);
                 }
                 (Some(ObservedState::Drifted(_)), found) => all_run &= self.drifted(&goal, id, found, now),
@@ -237,18 +245,18 @@ impl Machine {
         if !starting {
             self.revisions.ran(id, digest);
         }
-        self.tell(id, Some(device.clone()), State::Installed, None, components, Some(digest.clone()), now);
+        self.set_status(id, Some(device.clone()), State::Installed, None, components, Some(digest.clone()), now);
         !starting
     }
 
     /// ST-10: reports undesired deployments that are gone as removed. Returns whether nothing is left to remove.
     fn report_removed(&mut self, goal: &Goal, observation: &Observation, now: Timestamp) -> bool {
-        let wanted = wanted(goal);
+        let desired = desired(goal);
         let gone: Vec<_> = self
             .statuses
             .entries()
             .filter(|(id, entry)| {
-                !wanted.contains_key(*id)
+                !desired.contains_key(*id)
                     && !observation.deployments.contains_key(*id)
                     && !self.work.active.contains_key(*id)
                     && !self.work.touched.contains_key(*id)
@@ -264,13 +272,13 @@ impl Machine {
             self.work.retries.remove(&id);
             self.work.noticed.remove(&id);
             self.revisions.forget(id);
-            self.tell(id, status.device_id, State::Removed, None, components, None, now);
+            self.set_status(id, status.device_id, State::Removed, None, components, None, now);
         }
-        observation.deployments.keys().all(|id| wanted.contains_key(id))
+        observation.deployments.keys().all(|id| desired.contains_key(id))
     }
 }
 
-fn wanted(goal: &Goal) -> DesiredDigests {
+fn desired(goal: &Goal) -> DesiredDigests {
     let ids = goal.manifest.deployments.iter().map(|deployment| deployment.deployment_id);
-    ids.filter_map(|id| goal.wanted(id).map(|digest| (id, digest.clone()))).collect()
+    ids.filter_map(|id| goal.desired(id).map(|digest| (id, digest.clone()))).collect()
 }

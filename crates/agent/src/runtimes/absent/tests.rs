@@ -26,8 +26,8 @@ fn engine(path: &Path) {
     let listener = UnixListener::bind(path).unwrap();
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
-            let mut asked = [0; 1024];
-            let _ = stream.read(&mut asked).await;
+            let mut requested = [0; 1024];
+            let _ = stream.read(&mut requested).await;
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nOK").await;
         }
     });
@@ -50,10 +50,10 @@ async fn no_advice_with_an_enabled_runtime() {
 #[tokio::test]
 async fn names_a_found_engine_with_the_lines_to_add() {
     let folder = tempfile::tempdir().unwrap();
-    let (silent, there) = (folder.path().join("old.sock"), folder.path().join("engine.sock"));
-    drop(UnixListener::bind(&silent).unwrap());
+    let (no_response, there) = (folder.path().join("old.sock"), folder.path().join("engine.sock"));
+    drop(UnixListener::bind(&no_response).unwrap());
     engine(&there);
-    let places = Places { sockets: vec![silent, there.clone()], ..nowhere() };
+    let places = Places { sockets: vec![no_response, there.clone()], ..nowhere() };
     let advice = advice(&config(folder.path()), &places).await.unwrap();
     let (line, there) = (advice.to_string(), there.display());
     assert!(line.contains(&format!("a container engine answers at `{there}`")), "{line}");

@@ -260,24 +260,24 @@ impl Applied {
 }
 
 /// Whether a component runs, and its differences from the applied state as text.
-pub(super) fn judge(containers: &[Container], applied: Option<&Applied>) -> (Run, Vec<String>) {
+pub(super) fn compare_containers(containers: &[Container], applied: Option<&Applied>) -> (Run, Vec<String>) {
     let mut differs = Vec::new();
     let mut stopped = Vec::new();
     let known = applied.map(|applied| applied.containers.as_slice()).unwrap_or_default();
-    for wanted in known {
-        let is_it = |container: &&Container| container.service == wanted.service && container.number == wanted.number;
-        if !containers.iter().any(|container| is_it(&container)) && !wanted.done {
-            stopped.push(format!("container {} of `{}` is missing", wanted.number, wanted.service));
+    for desired in known {
+        let is_it = |container: &&Container| container.service == desired.service && container.number == desired.number;
+        if !containers.iter().any(|container| is_it(&container)) && !desired.done {
+            stopped.push(format!("container {} of `{}` is missing", desired.number, desired.service));
         }
     }
     let mut starting = false;
     for container in containers {
-        let wanted = applied.and_then(|applied| applied.find(container));
-        if applied.is_some() && wanted.is_none() {
+        let desired = applied.and_then(|applied| applied.find(container));
+        if applied.is_some() && desired.is_none() {
             differs.push(format!("container `{}` was added", container.name));
             continue;
         }
-        let done = wanted.is_none_or(|wanted| wanted.done || wanted.may_end) && container.is_done();
+        let done = desired.is_none_or(|desired| desired.done || desired.may_end) && container.is_done();
         if !container.runs() && !done {
             stopped.push(match container.status.as_str() {
                 "exited" => format!("container `{}` exited with code {}", container.name, container.exit_code),
@@ -285,8 +285,8 @@ pub(super) fn judge(containers: &[Container], applied: Option<&Applied>) -> (Run
             });
         }
         starting |= container.health.as_deref() == Some("starting");
-        if let Some(wanted) = wanted {
-            let changed = container.parts.iter().filter(|(name, digest)| wanted.parts.get(*name) != Some(*digest));
+        if let Some(desired) = desired {
+            let changed = container.parts.iter().filter(|(name, digest)| desired.parts.get(*name) != Some(*digest));
             let changed: Vec<&str> = changed.map(|(name, _)| name.as_str()).collect();
             if !changed.is_empty() {
                 differs.push(format!("container `{}`: different {}", container.name, changed.join(", ")));
@@ -332,20 +332,22 @@ mod tests {
     fn describes_differences_as_text() {
         let before = [container("job", "exited", 0), container("web", "running", 0)];
         let applied = Applied::of(&before);
-        assert_eq!(judge(&before, Some(&applied)), (Run::Running, Vec::new()));
+        assert_eq!(compare_containers(&before, Some(&applied)), (Run::Running, Vec::new()));
         // A finished job may be gone.
-        assert_eq!(judge(&before[1..], Some(&applied)), (Run::Running, Vec::new()));
-        let (run, differs) = judge(&before[..1], Some(&applied));
+        assert_eq!(compare_containers(&before[1..], Some(&applied)), (Run::Running, Vec::new()));
+        let (run, differs) = compare_containers(&before[..1], Some(&applied));
         assert_eq!(differs, ["container 1 of `web` is missing"]);
         assert!(matches!(run, Run::Stopped { .. }));
-        let (run, differs) = judge(&[before[0].clone(), container("web", "exited", 137)], Some(&applied));
+        let (run, differs) = compare_containers(&[before[0].clone(), container("web", "exited", 137)], Some(&applied));
         assert_eq!(differs, ["container `p-web-1` exited with code 137"]);
         assert!(matches!(run, Run::Stopped { .. }));
         // A service that runs forever must not exit, not even with success.
-        let (run, _) = judge(&[before[0].clone(), container("web", "exited", 0)], Some(&applied));
+        let (run, _) = compare_containers(&[before[0].clone(), container("web", "exited", 0)], Some(&applied));
         assert!(matches!(run, Run::Stopped { .. }));
-        let (_, differs) =
-            judge(&[before[0].clone(), before[1].clone(), container("extra", "running", 0)], Some(&applied));
+        let (_, differs) = compare_containers(
+            &[before[0].clone(), before[1].clone(), container("extra", "running", 0)],
+            Some(&applied),
+        );
         assert_eq!(differs, ["container `p-extra-1` was added"]);
     }
 
@@ -353,7 +355,7 @@ mod tests {
     fn detects_manual_changes_of_a_running_container() {
         let applied = Applied::of(&[container("web", "running", 0)]);
         let changed = [Container::of(&inspected("web", "running", 0, 64)).unwrap()];
-        let (run, differs) = judge(&changed, Some(&applied));
+        let (run, differs) = compare_containers(&changed, Some(&applied));
         assert_eq!(
             (run, differs.as_slice()),
             (Run::Running, &["container `p-web-1`: different limits, ports or other settings".to_owned()][..])
@@ -364,7 +366,7 @@ mod tests {
 
     #[test]
     fn a_component_without_containers_is_not_running() {
-        assert!(matches!(judge(&[], None).0, Run::Stopped { .. }));
+        assert!(matches!(compare_containers(&[], None).0, Run::Stopped { .. }));
     }
 
     #[test]

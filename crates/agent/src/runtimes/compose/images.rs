@@ -124,13 +124,13 @@ impl Compose {
     /// Preloaded images need no registry.
     async fn preloaded_first(&self, image: &Image, before: &HashSet<String>) -> Result<bool, WorkFailure> {
         let local = image.local();
-        let begun = self.collection.is_ours(&local);
+        let started = self.collection.is_ours(&local);
         if !self.load_preloaded(image).await? {
             return Ok(false);
         }
         // An image that was being loaded when the agent stopped is ours.
         let nothing = HashSet::new();
-        self.brought(&local, if begun { &nothing } else { before }).await?;
+        self.brought(&local, if started { &nothing } else { before }).await?;
         Ok(true)
     }
 

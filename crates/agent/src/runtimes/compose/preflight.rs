@@ -41,15 +41,15 @@ impl Compose {
                 let id = other["Id"].as_str().unwrap_or_default().chars().take(12).collect::<String>();
                 problems.push(format!("service `{service}`: a container named `{name}` already exists ({id})"));
             }
-            for wanted in published(value) {
-                let Published { port, protocol, .. } = &wanted;
-                let is_it = |container: &&&Value| wanted.is_held_by(container);
+            for desired in published(value) {
+                let Published { port, protocol, .. } = &desired;
+                let is_it = |container: &&&Value| desired.is_held_by(container);
                 if let Some(other) = others.iter().find(is_it) {
                     count(other);
                     let name = other["Names"][0].as_str().unwrap_or_default().trim_start_matches('/');
                     problems
                         .push(format!("service `{service}`: port {port}/{protocol} is in use by container `{name}`"));
-                } else if !own.iter().any(|container| is_it(&container)) && wanted.is_taken() {
+                } else if !own.iter().any(|container| is_it(&container)) && desired.is_taken() {
                     problems.push(format!("service `{service}`: port {port}/{protocol} of this device is in use"));
                 }
             }

@@ -57,12 +57,12 @@ impl Socket {
         format!("unix://{}", self.path.display())
     }
 
-    fn silent(&self, reason: impl ToString) -> SocketError {
+    fn no_response(&self, reason: impl ToString) -> SocketError {
         SocketError::Unreachable { path: self.path.clone(), reason: reason.to_string() }
     }
 
     fn late(&self) -> SocketError {
-        self.silent(format!("no answer within {} s", REQUEST_TIMEOUT.as_secs()))
+        self.no_response(format!("no answer within {} s", REQUEST_TIMEOUT.as_secs()))
     }
 
     /// Sends one request without a body; returns the unread response body.
@@ -81,32 +81,33 @@ impl Socket {
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let stream = UnixStream::connect(&self.path).await.map_err(|error| self.silent(error))?;
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| self.silent(error))?;
+        let stream = UnixStream::connect(&self.path).await.map_err(|error| self.no_response(error))?;
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| self.no_response(error))?;
         tokio::spawn(connection);
         let mut request = Request::builder().method(method).uri(path).header("host", "engine");
         if let Some(login) = login {
             let auth = json!({ "username": login.username, "password": login.password.expose_secret() });
             request = request.header("x-registry-auth", URL_SAFE.encode(auth.to_string()));
         }
-        let request = request.body(content).map_err(|error| self.silent(error))?;
-        let response = sender.send_request(request).await.map_err(|error| self.silent(error))?;
+        let request = request.body(content).map_err(|error| self.no_response(error))?;
+        let response = sender.send_request(request).await.map_err(|error| self.no_response(error))?;
         let status = response.status();
         if status.is_success() || status == StatusCode::NOT_MODIFIED {
             return Ok(response.into_body());
         }
         let bytes = self.read(response.into_body()).await?;
-        let said = serde_json::from_slice::<Value>(&bytes).ok();
-        let said = said.as_ref().and_then(|body| body["message"].as_str()).unwrap_or("no reason given");
-        let message = format!("the container engine says: {said}");
+        let message = serde_json::from_slice::<Value>(&bytes).ok();
+        let message = message.as_ref().and_then(|body| body["message"].as_str()).unwrap_or("no reason given");
+        let message = format!("the container engine says: {message}");
         Err(SocketError::Refused { status: status.as_u16(), message })
     }
 
     async fn read(&self, mut body: Incoming) -> Result<Vec<u8>, SocketError> {
         let mut bytes = Vec::new();
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| self.silent(error))?;
+            let frame = frame.map_err(|error| self.no_response(error))?;
             if let Some(data) = frame.data_ref() {
                 if bytes.len() + data.len() > ANSWER_BYTES_MAX {
                     return Err(SocketError::Failed("the response of the container engine is too large".to_owned()));
@@ -124,7 +125,8 @@ impl Socket {
 
     pub async fn get(&self, path: &str) -> Result<Value, SocketError> {
         let bytes = self.ask(Method::GET, path).await?;
-        serde_json::from_slice(&bytes).map_err(|error| self.silent(format!("its response cannot be read: {error}")))
+        serde_json::from_slice(&bytes)
+            .map_err(|error| self.no_response(format!("its response cannot be read: {error}")))
     }
 
     pub async fn delete(&self, path: &str) -> Result<(), SocketError> {
@@ -201,8 +203,8 @@ impl Socket {
     pub async fn events(&self, label: &str) -> Result<Lines, SocketError> {
         let filters = json!({ "type": ["container"], "label": [label] });
         let path = format!("/events?filters={}", query(&filters.to_string()));
-        let begun = tokio::time::timeout(REQUEST_TIMEOUT, self.lines(Method::GET, &path, None)).await;
-        begun.unwrap_or_else(|_| Err(self.late()))
+        let started = tokio::time::timeout(REQUEST_TIMEOUT, self.lines(Method::GET, &path, None)).await;
+        started.unwrap_or_else(|_| Err(self.late()))
     }
 
     async fn lines(&self, method: Method, path: &str, login: Option<&Login>) -> Result<Lines, SocketError> {
@@ -244,7 +246,7 @@ impl Lines {
                     continue;
                 }
                 let value = serde_json::from_slice(&line);
-                return value.map(Some).map_err(|error| self.socket.silent(error));
+                return value.map(Some).map_err(|error| self.socket.no_response(error));
             }
             if self.rest.len() > ANSWER_BYTES_MAX {
                 return Err(SocketError::Failed("the response of the container engine is too large".to_owned()));
@@ -252,7 +254,7 @@ impl Lines {
             match self.body.frame().await {
                 None => return Ok(None),
                 Some(frame) => {
-                    let frame = frame.map_err(|error| self.socket.silent(error))?;
+                    let frame = frame.map_err(|error| self.socket.no_response(error))?;
                     self.rest.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
                 }
             }

@@ -64,7 +64,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Takes back fields that this component wrote before; leaves other fields to their managers.
+    /// Removes fields that this component wrote before; leaves other fields to their managers.
     async fn apply_one(&self, placed: &Placed, written: &[Value]) -> Result<(), ApiError> {
         let (path, object) = (placed.path(), &placed.object);
         match self.client.apply(&path, object, ApplyOptions::default()).await {

@@ -141,7 +141,7 @@ impl Client {
     }
 
     async fn send(request: reqwest::RequestBuilder) -> Result<reqwest::Response, ApiError> {
-        let mut response = request.send().await.map_err(|error| silent(&error))?;
+        let mut response = request.send().await.map_err(|error| no_response(&error))?;
         let status = response.status().as_u16();
         if response.status().is_success() {
             return Ok(response);
@@ -267,7 +267,7 @@ fn place(url: &mut Url, path: &[String]) -> Result<(), ApiError> {
 
 async fn read(response: &mut reqwest::Response) -> Result<Vec<u8>, ApiError> {
     let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| silent(&error))? {
+    while let Some(chunk) = response.chunk().await.map_err(|error| no_response(&error))? {
         if body.len() + chunk.len() > ANSWER_BYTES_MAX {
             return Err(ApiError::Failed(format!("the response of the API is larger than {ANSWER_BYTES_MAX} bytes")));
         }
@@ -276,7 +276,7 @@ async fn read(response: &mut reqwest::Response) -> Result<Vec<u8>, ApiError> {
     Ok(body)
 }
 
-fn silent(error: &reqwest::Error) -> ApiError {
+fn no_response(error: &reqwest::Error) -> ApiError {
     match crate::http::failed(error) {
         crate::machine::io::Answer::Failed { message, .. } => ApiError::Unreachable(message),
         crate::machine::io::Answer::Response(_) => ApiError::Unreachable(error.to_string()),
@@ -285,15 +285,15 @@ fn silent(error: &reqwest::Error) -> ApiError {
 
 /// The error of a `Status` object, or of a bare status.
 fn refused(status: u16, body: &[u8]) -> ApiError {
-    let said: Value = serde_json::from_slice(body).unwrap_or_default();
-    let message = match said["message"].as_str() {
+    let status_object: Value = serde_json::from_slice(body).unwrap_or_default();
+    let message = match status_object["message"].as_str() {
         Some(message) => message.to_owned(),
         None => format!("status {status}"),
     };
     if matches!(status, 429 | 502..=504) {
         return ApiError::Unreachable(message);
     }
-    let causes = said["details"]["causes"].as_array().into_iter().flatten();
+    let causes = status_object["details"]["causes"].as_array().into_iter().flatten();
     let field = |cause: &Value| {
         let conflict = cause["message"].as_str().unwrap_or_default().to_owned();
         Some((cause["field"].as_str()?.to_owned(), conflict))
@@ -322,7 +322,7 @@ impl Watch {
             if self.rest.len() > ANSWER_BYTES_MAX {
                 return Err(ApiError::Failed("an event is too large".to_owned()));
             }
-            match self.response.chunk().await.map_err(|error| silent(&error))? {
+            match self.response.chunk().await.map_err(|error| no_response(&error))? {
                 None => return Ok(None),
                 Some(chunk) => self.rest.extend_from_slice(&chunk),
             }

@@ -29,7 +29,7 @@ pub struct Cluster {
     pub(super) artifacts: Arc<Artifacts>,
     component_timeout: Duration,
     /// When the work on a component started, for its deadline.
-    begun: Mutex<HashMap<(DeploymentId, String), Instant>>,
+    started: Mutex<HashMap<(DeploymentId, String), Instant>>,
     /// Whether there is a maintenance hold.
     held: AtomicBool,
     pub(super) listening: tokio::sync::Mutex<Option<super::listen::Listening>>,
@@ -54,7 +54,7 @@ impl Cluster {
             telemetry: config.telemetry.clone(),
             artifacts,
             component_timeout: config.component_timeout,
-            begun: Mutex::new(HashMap::new()),
+            started: Mutex::new(HashMap::new()),
             held: AtomicBool::new(false),
             listening: tokio::sync::Mutex::new(None),
         }
@@ -74,8 +74,8 @@ impl Cluster {
             return Ok(Instance::of(before));
         }
         let component = &component(work).name;
-        let wanted = &work.document.metadata.namespace;
-        let namespace = self.settings.namespace.as_ref().unwrap_or(wanted);
+        let desired = &work.document.metadata.namespace;
+        let namespace = self.settings.namespace.as_ref().unwrap_or(desired);
         names::check_namespace(namespace).map_err(|reason| failed(format!("metadata.namespace: {reason}")))?;
         Ok(Instance {
             deployment: work.deployment,
@@ -91,17 +91,17 @@ impl Cluster {
     }
 
     pub(super) fn begin(&self, work: &ApplyWork) {
-        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
-        begun.insert((work.deployment, component(work).name.clone()), Instant::now());
+        let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+        started.insert((work.deployment, component(work).name.clone()), Instant::now());
     }
 
     /// The deadline of the component, and its timeout (AD-03).
     pub(super) fn deadline(&self, work: &ApplyWork) -> (Instant, Duration) {
         let component = component(work);
         let given = component.properties.timeout.map_or(self.component_timeout, |it| Duration::from_secs(it.seconds));
-        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
-        let begun = begun.remove(&(work.deployment, component.name.clone())).unwrap_or_else(Instant::now);
-        (begun + given.saturating_sub(TIME_MARGIN), given)
+        let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+        let started = started.remove(&(work.deployment, component.name.clone())).unwrap_or_else(Instant::now);
+        (started + given.saturating_sub(TIME_MARGIN), given)
     }
 
     pub(super) async fn find(&self, reference: &ObjectRef) -> Result<Option<Value>, ApiError> {

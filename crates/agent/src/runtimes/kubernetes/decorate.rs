@@ -188,7 +188,7 @@ mod tests {
         } })
     }
 
-    fn dress() -> Decoration<'static> {
+    fn decorate() -> Decoration<'static> {
         Decoration {
             deployment: "a3e2f5dc-912e-494f-8395-52cf3769bc06".parse().unwrap(),
             component: "web",
@@ -204,7 +204,7 @@ mod tests {
     fn objects_pods_and_claims_carry_labels_variables_and_credentials() {
         // OBS-05
         let mut object = deployment();
-        dress().decorate_object(&mut object, true);
+        decorate().decorate_object(&mut object, true);
         assert_eq!(object["metadata"]["namespace"], "plant");
         let labels = json!({ names::DEPLOYMENT: "a3e2f5dc-912e-494f-8395-52cf3769bc06", names::INSTANCE: "web-1" });
         assert_eq!(object["metadata"]["labels"][names::INSTANCE], "web-1");
@@ -227,18 +227,18 @@ mod tests {
         assert_eq!(pods["volumes"][0]["configMap"]["name"], "web-1-collector");
         // A second decoration changes nothing.
         let mut again = object.clone();
-        dress().decorate_object(&mut again, true);
+        decorate().decorate_object(&mut again, true);
         assert_eq!(again, object);
     }
 
     #[test]
     fn other_objects_are_left_as_they_are() {
         let mut role = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": "x" }, "rules": [] });
-        dress().decorate_object(&mut role, false);
+        decorate().decorate_object(&mut role, false);
         assert!(role["metadata"]["namespace"].is_null() && role["spec"].is_null());
         let mut secret =
             json!({ "kind": "Secret", "metadata": { "name": "x", "namespace": "other" }, "stringData": { "a": "1" } });
-        dress().decorate_object(&mut secret, true);
+        decorate().decorate_object(&mut secret, true);
         assert_eq!((&secret["data"], &secret["metadata"]["namespace"]), (&json!({ "a": "MQ==" }), &json!("other")));
         assert!(secret.get("stringData").is_none());
     }
@@ -254,7 +254,7 @@ mod tests {
             json!({ "kind": "Service", "metadata": { "name": "x" }, "spec": { "ports": { "a": 1 } } }),
         ] {
             let mut object = odd.clone();
-            dress().decorate_object(&mut object, true);
+            decorate().decorate_object(&mut object, true);
             assert_eq!(object["metadata"]["labels"][names::INSTANCE], "web-1", "{odd}");
         }
     }

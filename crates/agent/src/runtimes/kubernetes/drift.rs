@@ -17,16 +17,16 @@ const KEYS: [&str; 4] = ["name", "mountPath", "containerPort", "port"];
 /// The fields of a live object that the manifest names.
 pub(super) fn taken(manifest: &Value, live: &Value, scaled: bool) -> Value {
     let mut fields = Map::new();
-    for (name, wanted) in manifest.as_object().into_iter().flatten() {
+    for (name, desired) in manifest.as_object().into_iter().flatten() {
         if matches!(name.as_str(), "apiVersion" | "kind" | "status") {
             continue;
         }
         let live = live.get(name).unwrap_or(&Value::Null);
         let taken = if name == "metadata" {
-            let part = |part: &str| project(&wanted[part], &live[part]);
+            let part = |part: &str| project(&desired[part], &live[part]);
             json!({ "labels": part("labels"), "annotations": part("annotations") })
         } else {
-            project(wanted, live)
+            project(desired, live)
         };
         fields.insert(name.clone(), taken);
     }
@@ -48,25 +48,25 @@ fn hide(data: Option<&mut Value>) {
     }
 }
 
-fn project(wanted: &Value, live: &Value) -> Value {
-    match (wanted, live) {
-        (Value::Object(wanted), Value::Object(live)) => {
+fn project(desired: &Value, live: &Value) -> Value {
+    match (desired, live) {
+        (Value::Object(desired), Value::Object(live)) => {
             // Controllers fill in empty fields.
-            let named = wanted.iter().filter(|(_, value)| !is_nothing(value));
+            let named = desired.iter().filter(|(_, value)| !is_nothing(value));
             let fields =
                 named.map(|(name, value)| (name.clone(), project(value, live.get(name).unwrap_or(&Value::Null))));
             Value::Object(fields.collect())
         }
-        (Value::Array(wanted), Value::Array(live)) => match key_of(wanted) {
+        (Value::Array(desired), Value::Array(live)) => match key_of(desired) {
             Some(key) => {
-                let one = |wanted: &Value| {
-                    let same = live.iter().find(|live| live[key] == wanted[key]).unwrap_or(&Value::Null);
-                    (name_of(&wanted[key]), project(wanted, same))
+                let one = |desired: &Value| {
+                    let same = live.iter().find(|live| live[key] == desired[key]).unwrap_or(&Value::Null);
+                    (name_of(&desired[key]), project(desired, same))
                 };
-                Value::Object(wanted.iter().map(one).collect())
+                Value::Object(desired.iter().map(one).collect())
             }
-            None if wanted.len() == live.len() => {
-                Value::Array(wanted.iter().zip(live).map(|(wanted, live)| project(wanted, live)).collect())
+            None if desired.len() == live.len() => {
+                Value::Array(desired.iter().zip(live).map(|(desired, live)| project(desired, live)).collect())
             }
             None => Value::Array(live.clone()),
         },
@@ -154,10 +154,10 @@ pub(super) fn names_field(manifest: &Value, field: &str) -> bool {
     if let Some(inner) = field.strip_prefix('[') {
         let Some((keys, rest)) = inner.split_once(']') else { return false };
         let is_match = |item: &&Value| {
-            keys.split(',').filter_map(|pair| pair.split_once('=')).all(|(key, wanted)| {
+            keys.split(',').filter_map(|pair| pair.split_once('=')).all(|(key, desired)| {
                 // A set of plain values has no keys.
                 let held = if key.is_empty() { *item } else { &item[key] };
-                name_of(held) == wanted.trim_matches('"')
+                name_of(held) == desired.trim_matches('"')
             })
         };
         let item = manifest.as_array().into_iter().flatten().find(is_match);

@@ -125,11 +125,11 @@ impl ClusterEngine for Helm {
         let (mut found, applied) = self.cluster.look(entry).await.map_err(|error| error.to_string())?;
         let instance = Instance::of(entry);
         let latest = self.latest(&instance).await.map_err(|error| error.to_string())?;
-        let wanted = applied.and_then(|applied| applied.revision);
-        match (latest, wanted) {
+        let desired = applied.and_then(|applied| applied.revision);
+        match (latest, desired) {
             (None, _) => found.stopped.push(format!("release `{}` is missing", instance.name)),
-            (Some(latest), Some(wanted)) if latest.revision != wanted => {
-                let words = format!("release `{}`: revision is {}, expected {wanted}", instance.name, latest.revision);
+            (Some(latest), Some(desired)) if latest.revision != desired => {
+                let words = format!("release `{}`: revision is {}, expected {desired}", instance.name, latest.revision);
                 found.differs.push(words);
             }
             (Some(latest), _) if latest.status != "deployed" => {
@@ -137,7 +137,7 @@ impl ClusterEngine for Helm {
             }
             _ => {}
         }
-        let (run, differs) = found.judge();
+        let (run, differs) = found.run_state();
         Ok(ObservedComponent { digest: entry.digest.clone(), run, differs })
     }
 }

@@ -68,9 +68,9 @@ impl Cluster {
     }
 
     async fn wait_until_deleted(&self, placed: &Placed) -> Result<(), ApiError> {
-        let begun = Instant::now();
+        let started = Instant::now();
         while self.client.find(&placed.path()).await?.is_some() {
-            if begun.elapsed() > DELETE_MAX {
+            if started.elapsed() > DELETE_MAX {
                 let text = format!("{} is not deleted after {} s", placed.reference, DELETE_MAX.as_secs());
                 return Err(ApiError::Failed(text));
             }

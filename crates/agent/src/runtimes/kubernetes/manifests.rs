@@ -88,7 +88,7 @@ impl ClusterEngine for Manifests {
 
     async fn observe_one(&self, entry: &Entry) -> Result<ObservedComponent, String> {
         let (found, _) = self.cluster.look(entry).await.map_err(|error| error.to_string())?;
-        let (run, differs) = found.judge();
+        let (run, differs) = found.run_state();
         Ok(ObservedComponent { digest: entry.digest.clone(), run, differs })
     }
 }

@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn release_names_are_valid_service_names() {
         let one: DeploymentId = "a3e2f5dc-912e-494f-8395-52cf3769bc06".parse().unwrap();
-        for component in ["web", "3d-viewer", "-x-", "a-very-long-name-of-a-component-that-somebody-has-chosen-once"] {
+        for component in ["web", "3d-viewer", "-x-", "a-very-long-name-of-a-component-that-a-person-has-chosen-once"] {
             let name = instance(one, component);
             assert!(name.starts_with(|first: char| first.is_ascii_lowercase()), "{name}");
             assert!(name.len() <= 53 && registry_secret(&name).len() <= 63, "{name}");

@@ -48,9 +48,9 @@ impl Cluster {
         let name = &instance.namespace;
         let path = namespaces().path(None, Some(name));
         let mut found = self.client.find(&path).await;
-        let begun = Instant::now();
+        let started = Instant::now();
         while matches!(&found, Ok(Some(found)) if found["status"]["phase"] == "Terminating") {
-            if begun.elapsed() > TERMINATING_MAX {
+            if started.elapsed() > TERMINATING_MAX {
                 return Err(unavailable(format!("namespace `{name}` is still being removed")));
             }
             tokio::time::sleep(POLL_PERIOD).await;
@@ -88,11 +88,11 @@ impl Cluster {
             Ok(_) => return Ok(()),
             Err(error) => return self.stays(name, &error).await,
         };
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
             match self.content(instance).await {
                 Ok(Content::Nothing) => break,
-                Ok(Content::Passing(_)) if begun.elapsed() < PASSING_MAX => tokio::time::sleep(POLL_PERIOD).await,
+                Ok(Content::Passing(_)) if started.elapsed() < PASSING_MAX => tokio::time::sleep(POLL_PERIOD).await,
                 Ok(Content::Passing(what) | Content::Theirs(what)) => {
                     tracing::info!("namespace `{name}` is kept: it contains {what}");
                     return Ok(());
@@ -200,7 +200,7 @@ mod tests {
         ]
     }
 
-    fn judge(at: usize, metadata: Value) -> Relevance {
+    fn relevance_of(at: usize, metadata: Value) -> Relevance {
         let instance = Instance {
             deployment: "a3e2f5dc-912e-494f-8395-52cf3769bc06".parse().unwrap(),
             component: "web".to_owned(),
@@ -212,34 +212,37 @@ mod tests {
 
     #[test]
     fn default_objects_of_a_namespace_do_not_count() {
-        assert_eq!(judge(0, json!({ "name": "kube-root-ca.crt" })), Relevance::None);
-        assert_eq!(judge(2, json!({ "name": "default" })), Relevance::None);
+        assert_eq!(relevance_of(0, json!({ "name": "kube-root-ca.crt" })), Relevance::None);
+        assert_eq!(relevance_of(2, json!({ "name": "default" })), Relevance::None);
         let token =
             |name: &str, account: &str| json!({ "name": name, "annotations": { ACCOUNT: account, ACCOUNT_UID: "u" } });
-        assert_eq!(judge(1, token("default-token-x7k2p", "default")), Relevance::None);
-        assert_eq!(judge(1, token("web-token-x7k2p", "web")), Relevance::None, "it goes with its account");
+        assert_eq!(relevance_of(1, token("default-token-x7k2p", "default")), Relevance::None);
+        assert_eq!(relevance_of(1, token("web-token-x7k2p", "web")), Relevance::None, "it goes with its account");
         // Objects of others with similar names.
-        assert_eq!(judge(1, token("my-token", "default")), Relevance::Theirs);
-        assert_eq!(judge(1, json!({ "name": "default-token-mine" })), Relevance::Theirs);
-        assert_eq!(judge(2, json!({ "name": "builder" })), Relevance::Theirs);
-        assert_eq!(judge(6, json!({ "name": "kube-root-ca.crt" })), Relevance::Theirs, "of another group");
+        assert_eq!(relevance_of(1, token("my-token", "default")), Relevance::Theirs);
+        assert_eq!(relevance_of(1, json!({ "name": "default-token-mine" })), Relevance::Theirs);
+        assert_eq!(relevance_of(2, json!({ "name": "builder" })), Relevance::Theirs);
+        assert_eq!(relevance_of(6, json!({ "name": "kube-root-ca.crt" })), Relevance::Theirs, "of another group");
     }
 
     #[test]
     fn owned_objects_are_counted_by_their_owners() {
         let owned = |api_version: &str, kind: &str| json!({ "name": "x", "ownerReferences": [{ "apiVersion": api_version, "kind": kind }] });
-        assert_eq!(judge(4, owned("apps/v1", "Deployment")), Relevance::None);
-        assert_eq!(judge(4, owned("v1", "Node")), Relevance::Theirs, "its owner is not in the namespace");
-        assert_eq!(judge(4, owned("unknown.example/v1", "Deployment")), Relevance::Theirs);
+        assert_eq!(relevance_of(4, owned("apps/v1", "Deployment")), Relevance::None);
+        assert_eq!(relevance_of(4, owned("v1", "Node")), Relevance::Theirs, "its owner is not in the namespace");
+        assert_eq!(relevance_of(4, owned("unknown.example/v1", "Deployment")), Relevance::Theirs);
     }
 
     #[test]
     fn waits_for_terminating_objects_but_not_for_kept_claims() {
         let ours = json!({ "name": "x", "labels": { names::INSTANCE: "web-1" } });
-        assert_eq!(judge(0, ours.clone()), Relevance::Passing);
-        assert_eq!(judge(3, ours), Relevance::Theirs, "a claim that was kept");
+        assert_eq!(relevance_of(0, ours.clone()), Relevance::Passing);
+        assert_eq!(relevance_of(3, ours), Relevance::Theirs, "a claim that was kept");
         let other = json!({ "name": "x", "labels": { names::INSTANCE: "web-2" } });
-        assert_eq!(judge(0, other), Relevance::Theirs, "of another deployment");
-        assert_eq!(judge(3, json!({ "name": "x", "deletionTimestamp": "2026-01-01T00:00:00Z" })), Relevance::Passing);
+        assert_eq!(relevance_of(0, other), Relevance::Theirs, "of another deployment");
+        assert_eq!(
+            relevance_of(3, json!({ "name": "x", "deletionTimestamp": "2026-01-01T00:00:00Z" })),
+            Relevance::Passing
+        );
     }
 }

@@ -20,7 +20,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    pub(super) fn judge(mut self) -> (Run, Vec<String>) {
+    pub(super) fn run_state(mut self) -> (Run, Vec<String>) {
         self.differs.extend(self.stopped.iter().cloned());
         let run = match (self.stopped.is_empty(), self.coming) {
             (false, _) => Run::Stopped { message: self.stopped.join("; ") },
@@ -86,9 +86,9 @@ impl Cluster {
     /// Updates changed credentials in the cluster automatically.
     async fn renew_logins(&self, applied: &Applied, instance: &Instance) {
         let manifests = applied.manifests();
-        let wanted = self.logins_digest(&manifests);
+        let desired = self.logins_digest(&manifests);
         // A maintenance hold stops this too, because it is a change.
-        if self.is_held() || wanted.is_none() || wanted == applied.logins {
+        if self.is_held() || desired.is_none() || desired == applied.logins {
             return;
         }
         let renewed = match self.put_logins(&manifests, instance).await {
@@ -123,7 +123,7 @@ mod tests {
         };
         let mut found = Found::default();
         found.take(&object, live);
-        found.judge()
+        found.run_state()
     }
 
     #[test]

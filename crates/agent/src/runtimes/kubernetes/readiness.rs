@@ -22,7 +22,7 @@ pub(super) fn health(object: &Value) -> Health {
             if is_behind(object) {
                 return not_observed_yet();
             }
-            count(number(&status["readyReplicas"]), wanted(object))
+            count(number(&status["readyReplicas"]), desired(object))
         }
         "Job" => job(object),
         "Pod" => pod(object),
@@ -38,7 +38,7 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or(0)
 }
 
-fn wanted(object: &Value) -> u64 {
+fn desired(object: &Value) -> u64 {
     object["spec"]["replicas"].as_u64().unwrap_or(1)
 }
 
@@ -51,8 +51,8 @@ fn not_observed_yet() -> Health {
     Health::Coming("is not yet observed by its controller".to_owned())
 }
 
-fn count(ready: u64, wanted: u64) -> Health {
-    if ready >= wanted { Health::Ready } else { Health::Coming(format!("{ready} of {wanted} ready")) }
+fn count(ready: u64, desired: u64) -> Health {
+    if ready >= desired { Health::Ready } else { Health::Coming(format!("{ready} of {desired} ready")) }
 }
 
 /// Status and message of a condition.
@@ -67,24 +67,24 @@ fn deployment(object: &Value) -> Health {
         return not_observed_yet();
     }
     let status = &object["status"];
-    let wanted = wanted(object);
+    let desired = desired(object);
     let (updated, all, available) =
         (number(&status["updatedReplicas"]), number(&status["replicas"]), number(&status["availableReplicas"]));
-    if updated >= wanted && all <= updated && available >= wanted {
+    if updated >= desired && all <= updated && available >= desired {
         return Health::Ready;
     }
     if let Some(("False", condition)) = condition(object, "Progressing")
         && condition["reason"] == "ProgressDeadlineExceeded"
     {
-        return Health::Failed(format!("{available} of {wanted} ready at its progress deadline"));
+        return Health::Failed(format!("{available} of {desired} ready at its progress deadline"));
     }
-    if updated < wanted {
-        return Health::Coming(format!("{updated} of {wanted} updated"));
+    if updated < desired {
+        return Health::Coming(format!("{updated} of {desired} updated"));
     }
     if all > updated {
         return Health::Coming(format!("{} of the old revision still running", all - updated));
     }
-    count(available, wanted)
+    count(available, desired)
 }
 
 fn stateful_set(object: &Value) -> Health {
@@ -92,16 +92,16 @@ fn stateful_set(object: &Value) -> Health {
         return not_observed_yet();
     }
     let status = &object["status"];
-    let wanted = wanted(object);
+    let desired = desired(object);
     let ready = number(&status["readyReplicas"]);
     let by_hand = object["spec"]["updateStrategy"]["type"] == "OnDelete";
     let partition = number(&object["spec"]["updateStrategy"]["rollingUpdate"]["partition"]);
     let updated = number(&status["updatedReplicas"]);
-    let to_update = wanted.saturating_sub(partition);
+    let to_update = desired.saturating_sub(partition);
     if !by_hand && updated < to_update {
         return Health::Coming(format!("{updated} of {to_update} updated"));
     }
-    count(ready, wanted)
+    count(ready, desired)
 }
 
 fn daemon_set(object: &Value) -> Health {
@@ -109,13 +109,13 @@ fn daemon_set(object: &Value) -> Health {
         return not_observed_yet();
     }
     let status = &object["status"];
-    let wanted = number(&status["desiredNumberScheduled"]);
+    let desired = number(&status["desiredNumberScheduled"]);
     let by_hand = object["spec"]["updateStrategy"]["type"] == "OnDelete";
     let updated = number(&status["updatedNumberScheduled"]);
-    if !by_hand && updated < wanted {
-        return Health::Coming(format!("{updated} of {wanted} updated"));
+    if !by_hand && updated < desired {
+        return Health::Coming(format!("{updated} of {desired} updated"));
     }
-    count(number(&status["numberAvailable"]), wanted)
+    count(number(&status["numberAvailable"]), desired)
 }
 
 /// A job is ready when it runs.

@@ -22,8 +22,8 @@ impl Cluster {
     pub(super) async fn clear(&self, entry: &Entry) -> Result<(), WorkFailure> {
         let instance = Instance::of(entry);
         let mut known = self.known_objects(Some(entry));
-        let begun: Vec<ObjectRef> = serde_json::from_value(entry.data["objects"].clone()).unwrap_or_default();
-        known.extend(begun);
+        let started: Vec<ObjectRef> = serde_json::from_value(entry.data["objects"].clone()).unwrap_or_default();
+        known.extend(started);
         let usual = USUAL.iter().map(|(api_version, kind)| ObjectRef {
             api_version: (*api_version).to_owned(),
             kind: (*kind).to_owned(),
@@ -63,11 +63,11 @@ impl Cluster {
     }
 
     async fn wait_until_gone(&self, instance: &Instance) -> Result<(), WorkFailure> {
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
             let pods = self.pods(instance).await.map_err(from_api)?;
             let Some(pod) = pods.first() else { return Ok(()) };
-            if begun.elapsed() > DOWN_MAX {
+            if started.elapsed() > DOWN_MAX {
                 let name = pod["metadata"]["name"].as_str().unwrap_or_default();
                 return Err(failed(format!("pod `{name}` has not stopped after {} s", DOWN_MAX.as_secs())));
             }

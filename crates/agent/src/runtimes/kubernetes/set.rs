@@ -68,7 +68,7 @@ impl Cluster {
         if objects.len() > OBJECTS_MAX {
             return Err(failed(format!("{} objects, the limit is {OBJECTS_MAX}", objects.len())));
         }
-        let dress = Decoration {
+        let decorate = Decoration {
             deployment: instance.deployment,
             component: &instance.component,
             instance: &instance.name,
@@ -92,7 +92,7 @@ impl Cluster {
             {
                 fields.remove("namespace");
             }
-            dress.decorate_object(&mut object, resource.namespaced);
+            decorate.decorate_object(&mut object, resource.namespaced);
             let Some(reference) = ObjectRef::of(&object) else { continue };
             if scope == Scope::Namespace {
                 problems.extend(self.out_of_scope(&reference, &resource, instance));

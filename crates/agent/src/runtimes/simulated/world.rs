@@ -4,7 +4,7 @@ use super::script::{Fail, Script, Subject};
 use crate::machine::io::{
     ApplyWork, FailureKind, Observation, ObservedComponent, ObservedDeployment, RemoveWork, Run, WorkFailure,
 };
-use crate::runtimes::LogsWanted;
+use crate::runtimes::LogsQuery;
 use indexmap::IndexMap;
 use margo::{DeploymentId, DeviceId, Digest};
 use serde::{Deserialize, Serialize};
@@ -107,15 +107,15 @@ impl World {
     }
 
     /// One log line for each start.
-    pub fn logs(&self, wanted: &LogsWanted) -> Result<String, String> {
-        let LogsWanted { deployment, component, lines } = wanted;
+    pub fn logs(&self, requested: &LogsQuery) -> Result<String, String> {
+        let LogsQuery { deployment, component, lines } = requested;
         let placed =
             self.deployments.get(deployment).ok_or_else(|| format!("deployment {deployment} does not exist"))?;
-        let asked = |name: &str| component.as_deref().is_none_or(|only| only == name);
+        let requested = |name: &str| component.as_deref().is_none_or(|only| only == name);
         let log_lines: Vec<String> = placed
             .components
             .iter()
-            .filter(|(name, _)| asked(name))
+            .filter(|(name, _)| requested(name))
             .flat_map(|(name, seen)| {
                 let first = seen.starts.saturating_sub(u32::try_from(*lines).unwrap_or(u32::MAX));
                 (first..seen.starts).map(move |start| format!("{name} | simulated start {}", start + 1))

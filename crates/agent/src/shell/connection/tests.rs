@@ -50,12 +50,12 @@ async fn names_the_configured_token_file() {
     config.trust.token_file = Some(PathBuf::from("/nowhere/enrollment-token"));
     let clock = Arc::new(ManualClock(AtomicI64::new(1_790_000_000_000_000)));
     let mut keeper = keeper(config, &clock);
-    let said = loop {
-        let said = messages_of(keeper.check().await);
-        if !said.is_empty() {
-            break said;
+    let message = loop {
+        let message = messages_of(keeper.check().await);
+        if !message.is_empty() {
+            break message;
         }
         tokio::task::yield_now().await;
     };
-    assert!(said[0].contains("waiting for a token in `/nowhere/enrollment-token`"), "{said:?}");
+    assert!(message[0].contains("waiting for a token in `/nowhere/enrollment-token`"), "{message:?}");
 }

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Frequent enough for live progress, rare enough to cost little.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct CopyArgs {
@@ -72,7 +72,7 @@ async fn follow(session: &Session, mut copy: Copy) -> Outcome<Copy> {
     let id = copy.id.clone();
     while !copy.state.is_over() {
         progress.show(&copy);
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
         copy = match session.api.copy(&id).await {
             Ok(copy) => copy,
             Err(error) => {
@@ -179,7 +179,7 @@ impl Progress {
     }
 
     fn show(&mut self, copy: &Copy) {
-        let Some(bar) = &self.bar else { return self.tell(copy) };
+        let Some(bar) = &self.bar else { return self.report_progress(copy) };
         let over =
             copy.artifacts.iter().filter(|one| !matches!(one.state, CopiedState::Waiting | CopiedState::Copying));
         let now = copy.artifacts.last().map_or("queued", |artifact| &artifact.reference);
@@ -187,7 +187,7 @@ impl Progress {
         bar.set_message(format!("{} done, {copied} copied, {present} already present: {now}", over.count()));
     }
 
-    fn tell(&mut self, copy: &Copy) {
+    fn report_progress(&mut self, copy: &Copy) {
         for (index, artifact) in copy.artifacts.iter().enumerate() {
             let over = !matches!(artifact.state, CopiedState::Waiting | CopiedState::Copying);
             if over && self.shown.get(index) != Some(&artifact.state) {

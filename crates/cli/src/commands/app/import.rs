@@ -66,7 +66,7 @@ fn report(session: &Session, imported: &Imported) -> Outcome {
     for warning in &application.warnings {
         session.out.say(format!("warning: {warning}"));
     }
-    if application.components_checked.as_ref().is_some_and(|asked| asked.missing + asked.unknown > 0) {
+    if application.components_checked.as_ref().is_some_and(|check| check.missing + check.unknown > 0) {
         session.out.say(super::BRING);
     }
     if let Some(line) = super::skipped(application) {

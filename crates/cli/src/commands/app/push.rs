@@ -144,20 +144,20 @@ async fn target(session: &Session, args: &PushArgs) -> Outcome<(Target, Connecti
             return Err(Failure::usage("registry options require --to; the embedded registry uses your token"));
         }
         let host = own?.address;
-        return Ok((Target { host, embedded: true, wanted: None }, own_connection(session).await?));
+        return Ok((Target { host, embedded: true, requested: None }, own_connection(session).await?));
     };
     // The tag is optional: it is the version.
     let has_tag = to.rsplit('/').next().is_some_and(|last| last.contains(':'));
     let text = if has_tag { to.clone() } else { format!("{to}:x") };
     let reference = Reference::parse(&text).map_err(|problem| Failure::usage(format!("--to {to}: it {problem}")))?;
-    let wanted = Some((reference.repository.clone(), has_tag.then(|| reference.tag.to_string())));
+    let requested = Some((reference.repository.clone(), has_tag.then(|| reference.tag.to_string())));
     let embedded = own.is_ok_and(|own| own.address == reference.host);
     let connection = if embedded && !args.registry.is_given() {
         own_connection(session).await?
     } else {
         args.registry.connection()?
     };
-    Ok((Target { host: reference.host, embedded, wanted }, connection))
+    Ok((Target { host: reference.host, embedded, requested }, connection))
 }
 
 /// The embedded registry accepts the same token; the API returns its CA.

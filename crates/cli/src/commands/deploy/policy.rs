@@ -32,10 +32,10 @@ fn on_removal() -> impl TypedValueParser<Value = OnRemoval> {
 
 impl PolicyArgs {
     pub(crate) fn is_empty(&self) -> bool {
-        self.wish().is_empty()
+        self.patch().is_empty()
     }
 
-    pub(crate) fn wish(&self) -> PolicyPatch {
+    pub(crate) fn patch(&self) -> PolicyPatch {
         let Self { drift, on_failure, on_removal } = self;
         PolicyPatch {
             drift: drift.map(Into::into),

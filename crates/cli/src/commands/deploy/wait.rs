@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 /// Frequent enough for live progress, rare enough for a thousand devices.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// Most devices named in a failure; the rest is counted.
 const NAMES_MAX: usize = 50;
 
@@ -30,7 +30,7 @@ pub(crate) struct WaitArgs {
 }
 
 impl WaitArgs {
-    pub(crate) fn wanted(&self) -> bool {
+    pub(crate) fn requested(&self) -> bool {
         self.wait
     }
     pub(crate) fn always(timeout: Duration) -> Self {
@@ -108,7 +108,7 @@ async fn follow(session: &Session, id: &str, timeout: Duration, progress: &mut P
             progress.end();
             return Err(timed_out(id, timeout, &picture));
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
     }
 }
 

@@ -95,7 +95,7 @@ impl AccessArgs {
                 .map_err(|error| Failure::usage("read the password from stdin").caused_by(&error))?;
             text
         } else if out.interactive {
-            return crate::ask::secret(&format!("Password of {user} for {host}"));
+            return crate::prompt::secret(&format!("Password of {user} for {host}"));
         } else {
             return Err(Failure::usage("cannot prompt for the password: not a terminal")
                 .next("--password-stdin, or --password-file FILE"));
@@ -151,7 +151,7 @@ pub(super) async fn add(session: &Session, args: AddArgs) -> Outcome {
         Err(error) if error.code() == Some("exists") => {
             Err(Failure::from(error).next(format!("`margrave registry update {host}` updates it")))
         }
-        kept => show_with_check(session, &kept?, reason.comment, "Added").await,
+        saved => show_with_check(session, &saved?, reason.comment, "Added").await,
     }
 }
 
@@ -176,13 +176,13 @@ pub(super) async fn update(session: &Session, args: UpdateArgs) -> Outcome {
 }
 
 /// Shows the saved registry and the result of a check.
-async fn show_with_check(session: &Session, kept: &SavedRegistry, reason: Option<String>, done: &str) -> Outcome {
-    let check = session.api.check_registry(&kept.host, &CheckRegistry { comment: reason }).await?;
-    let now = SavedRegistry { last_check: Some(check.clone()), ..kept.clone() };
-    session.out.show(&now, |_| format!("{done} {}.\n", kept.host))?;
+async fn show_with_check(session: &Session, saved: &SavedRegistry, reason: Option<String>, done: &str) -> Outcome {
+    let check = session.api.check_registry(&saved.host, &CheckRegistry { comment: reason }).await?;
+    let now = SavedRegistry { last_check: Some(check.clone()), ..saved.clone() };
+    session.out.show(&now, |_| format!("{done} {}.\n", saved.host))?;
     session.out.say(sentence(&check));
     if !check.outcome.is_good() {
-        session.out.say(format!("The registry is saved anyway. `margrave registry update {}` updates it.", kept.host));
+        session.out.say(format!("The registry is saved anyway. `margrave registry update {}` updates it.", saved.host));
     }
     Ok(())
 }

@@ -17,30 +17,30 @@ pub async fn parameters(
     profile: Option<&str>,
 ) -> AppResult<wire::Parameters> {
     let (_, description) = described(state, &application_id(id)?, version).await?;
-    if let Some(wanted) = profile.filter(|wanted| description.profile(wanted).is_none()) {
-        return Err(AppError::invalid("profile", format!("`{id}` {version} has no profile `{wanted}`")));
+    if let Some(requested) = profile.filter(|requested| description.profile(requested).is_none()) {
+        return Err(AppError::invalid("profile", format!("`{id}` {version} has no profile `{requested}`")));
     }
     Ok(wire::Parameters { sections: sections(&description, profile) })
 }
 
 fn sections(description: &ApplicationDescription, profile: Option<&str>) -> Vec<wire::ParameterSection> {
     let mut sections: Vec<wire::ParameterSection> = Vec::new();
-    let wanted = description.deployment_profiles.iter().filter(|known| profile.is_none_or(|id| known.id == id));
-    for question in wanted.flat_map(|profile| parameters::fields(description, &profile.id)) {
-        let index = sections.iter().position(|section| section.name == question.section).unwrap_or_else(|| {
-            sections.push(wire::ParameterSection { name: question.section.to_owned(), parameters: Vec::new() });
+    let requested = description.deployment_profiles.iter().filter(|known| profile.is_none_or(|id| known.id == id));
+    for field in requested.flat_map(|profile| parameters::fields(description, &profile.id)) {
+        let index = sections.iter().position(|section| section.name == field.section).unwrap_or_else(|| {
+            sections.push(wire::ParameterSection { name: field.section.to_owned(), parameters: Vec::new() });
             sections.len() - 1
         });
-        let asked = &mut sections[index].parameters;
-        if !asked.iter().any(|known| known.parameter == question.setting.parameter) {
-            asked.push(to_wire(&question));
+        let fields = &mut sections[index].parameters;
+        if !fields.iter().any(|known| known.parameter == field.setting.parameter) {
+            fields.push(to_wire(&field));
         }
     }
     sections
 }
 
-fn to_wire(question: &parameters::ParameterField<'_>) -> wire::Parameter {
-    let parameters::ParameterField { section: _, setting, schema, default } = *question;
+fn to_wire(field: &parameters::ParameterField<'_>) -> wire::Parameter {
+    let parameters::ParameterField { section: _, setting, schema, default } = *field;
     wire::Parameter {
         parameter: setting.parameter.clone(),
         name: setting.name.clone(),
@@ -106,12 +106,12 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn said(change: impl FnOnce(&mut Schema), default: &Value) -> String {
+    fn hint_text(change: impl FnOnce(&mut Schema), default: &Value) -> String {
         let yaml = include_bytes!("../../../../../samples/label-printer-bridge/0.9.2/margo.yaml");
         let description = ApplicationDescription::read(yaml).unwrap().document;
         let profile = &description.deployment_profiles[0].id;
-        let questions = parameters::fields(&description, profile);
-        let mut schema = questions.iter().find(|one| one.schema.regex_match.is_some()).unwrap().schema.clone();
+        let fields = parameters::fields(&description, profile);
+        let mut schema = fields.iter().find(|one| one.schema.regex_match.is_some()).unwrap().schema.clone();
         (schema.min_length, schema.max_length) = (None, None);
         change(&mut schema);
         rules(&schema, Some(default)).join(", ")
@@ -119,21 +119,21 @@ mod tests {
 
     #[test]
     fn describes_a_pattern_in_words_with_the_default_as_example() {
-        assert_eq!(said(|_| {}, &json!("/dev/usb0")), "`/dev/`, then letters and digits, for example `/dev/usb0`");
-        assert_eq!(said(|_| {}, &Value::Null), "`/dev/`, then letters and digits");
+        assert_eq!(hint_text(|_| {}, &json!("/dev/usb0")), "`/dev/`, then letters and digits, for example `/dev/usb0`");
+        assert_eq!(hint_text(|_| {}, &Value::Null), "`/dev/`, then letters and digits");
     }
 
     #[test]
     fn shows_an_example_instead_of_an_unknown_pattern() {
         let hard = |schema: &mut Schema| schema.regex_match = Some("(a|b)+[^c]{3}".to_owned());
-        assert_eq!(said(hard, &json!("Press 7")), "for example `Press 7`");
-        assert_eq!(said(hard, &json!(["Press 7", "Press 8"])), "for example `Press 7`");
-        assert_eq!(said(hard, &Value::Null), "in a format defined by its supplier");
+        assert_eq!(hint_text(hard, &json!("Press 7")), "for example `Press 7`");
+        assert_eq!(hint_text(hard, &json!(["Press 7", "Press 8"])), "for example `Press 7`");
+        assert_eq!(hint_text(hard, &Value::Null), "in a format defined by its supplier");
     }
 
     #[test]
     fn never_uses_a_sensitive_default_as_example() {
         let secret = |schema: &mut Schema| schema.sensitive = true;
-        assert_eq!(said(secret, &json!("/dev/usb0")), "`/dev/`, then letters and digits");
+        assert_eq!(hint_text(secret, &json!("/dev/usb0")), "`/dev/`, then letters and digits");
     }
 }

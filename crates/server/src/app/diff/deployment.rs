@@ -93,8 +93,8 @@ async fn load(
         },
     };
     let missing = || {
-        let kept: Vec<String> = revisions.iter().map(|revision| revision.revision.to_string()).collect();
-        let what = format!("revision {number} of deployment {} (kept: {})", deployment.id, kept.join(", "));
+        let stored: Vec<String> = revisions.iter().map(|revision| revision.revision.to_string()).collect();
+        let what = format!("revision {number} of deployment {} (kept: {})", deployment.id, stored.join(", "));
         AppError::not_found(what)
     };
     let revision = revisions.iter().find(|known| known.revision == number).ok_or_else(missing)?;
@@ -109,10 +109,10 @@ async fn load(
         Which::Revision(_) => (wire::DiffSideKind::Revision, Some(revision.at)),
     };
     let what = if revision.action == RolloutKind::Remove { "removal" } else { &revision.version };
-    let said = if kind == wire::DiffSideKind::Reported { "reported: " } else { "" };
+    let reported_text = if kind == wire::DiffSideKind::Reported { "reported: " } else { "" };
     let wire = wire::DiffSide {
         kind,
-        name: format!("{said}revision {number} ({what})"),
+        name: format!("{reported_text}revision {number} ({what})"),
         revision: Some(number),
         version: Some(revision.version.clone()),
         manifest_version: Some(revision.manifest_version),
@@ -194,24 +194,24 @@ fn components(deployment: &Deployment, reported: &Reported, from: &Side, to: &Si
         Desired::Absent => State::Removed,
     };
     let status = DeploymentStatus::read(&reported.body).ok().map(|read| read.document);
-    let said = |name: &str| {
+    let reported_text = |name: &str| {
         let components = &status.as_ref()?.components;
         components.iter().find(|component| component.name == name).map(|component| component.state)
     };
     let documents = [from, to].into_iter().filter_map(|side| side.document.as_ref());
     let mut names: Vec<String> = Vec::new();
-    let wanted = documents.flat_map(|document| &document.spec.deployment_profile.components).map(|one| &one.name);
-    for name in wanted.chain(status.iter().flat_map(|status| &status.components).map(|component| &component.name)) {
+    let requested = documents.flat_map(|document| &document.spec.deployment_profile.components).map(|one| &one.name);
+    for name in requested.chain(status.iter().flat_map(|status| &status.components).map(|component| &component.name)) {
         if !names.contains(name) {
             names.push(name.clone());
         }
     }
     names
         .into_iter()
-        .filter(|name| said(name) != Some(desired))
+        .filter(|name| reported_text(name) != Some(desired))
         .map(|name| wire::ComponentDiff {
             desired: desired.as_str().to_owned(),
-            reported: said(&name).map(|state| state.as_str().to_owned()),
+            reported: reported_text(&name).map(|state| state.as_str().to_owned()),
             name,
         })
         .collect()

@@ -12,7 +12,7 @@ const OPEN_MAX: u32 = 5;
 /// A draft with the time of its last change.
 #[derive(Debug, Clone)]
 pub struct Open {
-    pub kept: StoredDraft,
+    pub stored: StoredDraft,
     pub at: Timestamp,
 }
 
@@ -21,7 +21,7 @@ pub async fn open(state: &ServerState, caller: &Caller) -> AppResult<Vec<Open>> 
     let found = state.store.drafts(caller.id, OPEN_MAX).await?;
     let read = |draft: margrave_store::Draft| {
         let body = serde_json::from_str(&draft.body).ok()?;
-        Some(Open { kept: StoredDraft { id: draft.id, revision: draft.revision, draft: body }, at: draft.updated_at })
+        Some(Open { stored: StoredDraft { id: draft.id, revision: draft.revision, draft: body }, at: draft.updated_at })
     };
     Ok(found.into_iter().filter_map(read).collect())
 }
@@ -31,11 +31,11 @@ impl Draft {
     pub fn step(&self) -> &'static str {
         let placed = !self.devices.is_empty() || self.selector.is_some();
         match self.kind {
-            _ if self.answered => "review",
+            _ if self.configured => "review",
             Kind::Create if !placed => "version",
             Kind::Upgrade => "version",
             Kind::Remove => "devices",
-            Kind::Reconfigure if self.is_wide() => "devices",
+            Kind::Reconfigure if self.is_by_device() => "devices",
             Kind::Create | Kind::Reconfigure => "configuration",
         }
     }

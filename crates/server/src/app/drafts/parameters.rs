@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 
 /// One parameter with everything needed to render and validate it.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct ParameterField {
     pub parameter: String,
     pub name: String,
     pub description: Option<String>,
@@ -30,33 +30,33 @@ pub struct Asked {
 #[derive(Debug, Clone)]
 pub struct Section {
     pub name: String,
-    pub questions: Vec<Asked>,
+    pub fields: Vec<ParameterField>,
 }
 
 /// The parameters of the selected profile, or of all profiles.
 pub fn sections(description: &ApplicationDescription, profile: Option<&str>) -> Vec<Section> {
     let mut sections: Vec<Section> = Vec::new();
     let profiles =
-        description.deployment_profiles.iter().filter(|known| profile.is_none_or(|wanted| known.id == wanted));
-    for question in profiles.flat_map(|profile| parameters::fields(description, &profile.id)) {
-        let index = sections.iter().position(|known| known.name == question.section).unwrap_or_else(|| {
-            sections.push(Section { name: question.section.to_owned(), questions: Vec::new() });
+        description.deployment_profiles.iter().filter(|known| profile.is_none_or(|requested| known.id == requested));
+    for field in profiles.flat_map(|profile| parameters::fields(description, &profile.id)) {
+        let index = sections.iter().position(|known| known.name == field.section).unwrap_or_else(|| {
+            sections.push(Section { name: field.section.to_owned(), fields: Vec::new() });
             sections.len() - 1
         });
-        let asked = &mut sections[index].questions;
-        if asked.iter().any(|known| known.parameter == question.setting.parameter) {
+        let fields = &mut sections[index].fields;
+        if fields.iter().any(|known| known.parameter == field.setting.parameter) {
             continue;
         }
-        asked.push(Asked {
-            parameter: question.setting.parameter.clone(),
-            name: question.setting.name.clone(),
-            description: question.setting.description.clone(),
-            immutable: question.setting.immutable,
-            schema: question.schema.clone(),
+        fields.push(ParameterField {
+            parameter: field.setting.parameter.clone(),
+            name: field.setting.name.clone(),
+            description: field.setting.description.clone(),
+            immutable: field.setting.immutable,
+            schema: field.schema.clone(),
             // PRM-09: a sensitive default is used, not shown.
-            default: question.default.filter(|_| !question.schema.sensitive).cloned(),
-            hides_default: question.schema.sensitive && question.default.is_some_and(|value| !is_nothing(value)),
-            rules: rules(question.schema, question.default),
+            default: field.default.filter(|_| !field.schema.sensitive).cloned(),
+            hides_default: field.schema.sensitive && field.default.is_some_and(|value| !is_nothing(value)),
+            rules: rules(field.schema, field.default),
         });
     }
     sections
@@ -66,14 +66,14 @@ pub fn sections(description: &ApplicationDescription, profile: Option<&str>) -> 
 pub async fn names(state: &ServerState, application: &str, version: &str) -> HashMap<String, String> {
     let Ok(id) = application_id(application) else { return HashMap::new() };
     let Ok((_, description)) = described(state, &id, version).await else { return HashMap::new() };
-    let questions = sections(&description, None).into_iter().flat_map(|section| section.questions);
-    questions.map(|question| (question.parameter, question.name)).collect()
+    let fields = sections(&description, None).into_iter().flat_map(|section| section.fields);
+    fields.map(|field| (field.parameter, field.name)).collect()
 }
 
 /// Converts submitted form text to the data type of the parameter.
-pub fn answer(description: &ApplicationDescription, question: &Asked, typed: &[&str]) -> Value {
-    let one = |text: &str| parameters::coerce(description, &question.parameter, text);
-    if !question.schema.takes_list() {
+pub fn parse_value(description: &ApplicationDescription, field: &ParameterField, typed: &[&str]) -> Value {
+    let one = |text: &str| parameters::coerce(description, &field.parameter, text);
+    if !field.schema.takes_list() {
         return one(typed.first().copied().unwrap_or_default());
     }
     let items = typed.iter().flat_map(|text| text.lines()).map(str::trim).filter(|text| !text.is_empty());
@@ -96,21 +96,21 @@ pub fn answer(description: &ApplicationDescription, question: &Asked, typed: &[&
 pub async fn problems(
     state: &ServerState,
     draft: &Draft,
-    answers: &ParameterValues,
+    values: &ParameterValues,
 ) -> AppResult<IndexMap<String, Vec<String>>> {
     let description = description(state, draft).await?;
-    let (before, kept) = (before(state, draft).await?, kept_by_each(state, draft).await?);
+    let (before, stored) = (before(state, draft).await?, stored_by_each(state, draft).await?);
     let mut joined = before.clone().unwrap_or_default();
     joined.retain(|name, _| description.parameters.contains_key(name));
-    joined.extend(answers.iter().map(|(name, value)| (name.clone(), value.clone())));
+    joined.extend(values.iter().map(|(name, value)| (name.clone(), value.clone())));
     let mut found: IndexMap<String, Vec<String>> = IndexMap::new();
     for profile in &description.deployment_profiles {
-        if draft.profile.as_ref().is_some_and(|wanted| *wanted != profile.id) {
+        if draft.profile.as_ref().is_some_and(|requested| *requested != profile.id) {
             continue;
         }
         let Err(errors) = parameters::resolve(&description, &profile.id, &joined, before.as_ref()) else { continue };
         for error in
-            errors.into_iter().filter(|error| answers.contains_key(&error.field) || !kept.contains(&error.field))
+            errors.into_iter().filter(|error| values.contains_key(&error.field) || !stored.contains(&error.field))
         {
             // The message is shown at the field, so it omits section and name.
             let messages = found.entry(error.field).or_default();
@@ -123,18 +123,18 @@ pub async fn problems(
 }
 
 /// Parameters for which each deployment of a bulk draft already has its own value; they are optional.
-pub async fn kept_by_each(state: &ServerState, draft: &Draft) -> AppResult<HashSet<String>> {
-    let mut kept = HashSet::new();
-    if !draft.is_wide() {
-        return Ok(kept);
+pub async fn stored_by_each(state: &ServerState, draft: &Draft) -> AppResult<HashSet<String>> {
+    let mut stored = HashSet::new();
+    if !draft.is_by_device() {
+        return Ok(stored);
     }
     let overview = overview::get(state).await?;
     let versions = overview.uses.get(&draft.application).into_iter().flatten();
     for (version, _) in versions.filter(|(version, _)| draft.means(version)) {
         let (_, description) = described(state, &application_id(&draft.application)?, version).await?;
-        kept.extend(description.parameters.keys().cloned());
+        stored.extend(description.parameters.keys().cloned());
     }
-    Ok(kept)
+    Ok(stored)
 }
 
 /// The values of the single existing deployment; none for bulk drafts.
@@ -155,19 +155,19 @@ mod tests {
         ApplicationDescription::read(yaml).unwrap().document
     }
 
-    fn question(name: &str) -> Asked {
+    fn field(name: &str) -> ParameterField {
         let description = described();
-        let all = sections(&description, None).into_iter().flat_map(|section| section.questions);
-        all.into_iter().find(|question| question.parameter == name).unwrap()
+        let all = sections(&description, None).into_iter().flat_map(|section| section.fields);
+        all.into_iter().find(|field| field.parameter == name).unwrap()
     }
 
     #[test]
     fn converts_form_text_to_the_data_type_of_the_parameter() {
         let description = described();
-        assert_eq!(answer(&description, &question("retentionDays"), &["30"]), json!(30));
-        assert_eq!(answer(&description, &question("retentionDays"), &["many"]), json!("many"));
-        assert_eq!(answer(&description, &question("bearings"), &["fan", "gearbox"]), json!(["fan", "gearbox"]));
-        assert_eq!(answer(&description, &question("bearings"), &[]), json!([]));
-        assert_eq!(answer(&description, &question("bearings"), &["a,b\nfan"]), json!(["a,b", "fan"]));
+        assert_eq!(parse_value(&description, &field("retentionDays"), &["30"]), json!(30));
+        assert_eq!(parse_value(&description, &field("retentionDays"), &["many"]), json!("many"));
+        assert_eq!(parse_value(&description, &field("bearings"), &["fan", "gearbox"]), json!(["fan", "gearbox"]));
+        assert_eq!(parse_value(&description, &field("bearings"), &[]), json!([]));
+        assert_eq!(parse_value(&description, &field("bearings"), &["a,b\nfan"]), json!(["a,b", "fan"]));
     }
 }

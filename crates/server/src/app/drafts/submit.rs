@@ -23,24 +23,26 @@ pub(in crate::app) fn requests(draft: &Draft) -> AppResult<Vec<Request>> {
         Kind::Reconfigure => wire::RolloutKind::Reconfigure,
         Kind::Remove => wire::RolloutKind::Remove,
     };
-    let make = |scope: wire::Scope, answers: ParameterValues| {
+    let make = |scope: wire::Scope, values: ParameterValues| {
         let body = wire::CreateRollout {
             kind,
             application: draft.application.clone(),
             version: match draft.kind {
                 Kind::Create | Kind::Upgrade => Some(draft.version.clone()),
-                Kind::Reconfigure => draft.is_wide().then(|| draft.version.clone()),
+                Kind::Reconfigure => draft.is_by_device().then(|| draft.version.clone()),
                 Kind::Remove => None,
             },
             profile: (kind == wire::RolloutKind::Create).then(|| draft.profile.clone()).flatten(),
             scope,
-            values: answers,
+            values,
             policy: draft.policy,
             skip_incompatible: true,
             comment: None,
         };
-        Request::read(body)
-            .map(|(request, _)| Request { movers: draft.is_wide() && draft.kind == Kind::Upgrade, ..request })
+        Request::read(body).map(|(request, _)| Request {
+            only_outdated: draft.is_by_device() && draft.kind == Kind::Upgrade,
+            ..request
+        })
     };
     let mut requests = Vec::new();
     let mut rest = draft.devices.clone();
@@ -49,17 +51,17 @@ pub(in crate::app) fn requests(draft: &Draft) -> AppResult<Vec<Request>> {
         let Some((client, device)) = device.split_once('/') else { continue };
         let device = DeviceRef { client: client.to_owned(), device: device.to_owned() };
         rest.retain(|known| *known != device);
-        let mut answers = draft.answers.clone();
-        answers.extend(own.iter().map(|(name, value)| (name.clone(), value.clone())));
-        match sets.iter_mut().find(|(known, _)| *known == answers) {
+        let mut values = draft.values.clone();
+        values.extend(own.iter().map(|(name, value)| (name.clone(), value.clone())));
+        match sets.iter_mut().find(|(known, _)| *known == values) {
             Some((_, devices)) => devices.push(device),
-            None => sets.push((answers, vec![device])),
+            None => sets.push((values, vec![device])),
         }
     }
-    for (answers, devices) in sets {
-        requests.push(make(wire::Scope { devices: Some(devices), ..wire::Scope::default() }, answers)?);
+    for (values, devices) in sets {
+        requests.push(make(wire::Scope { devices: Some(devices), ..wire::Scope::default() }, values)?);
     }
-    let all = draft.selector.as_ref().filter(|_| draft.is_wide());
+    let all = draft.selector.as_ref().filter(|_| draft.is_by_device());
     let scope = if let Some(selector) = all {
         Some(wire::Scope { selector: Some(selector.clone()), ..wire::Scope::default() })
     } else if !draft.deployments.is_empty() {
@@ -70,7 +72,7 @@ pub(in crate::app) fn requests(draft: &Draft) -> AppResult<Vec<Request>> {
         (!rest.is_empty()).then(|| wire::Scope { devices: Some(rest), ..wire::Scope::default() })
     };
     if let Some(scope) = scope {
-        requests.push(make(scope, draft.answers.clone())?);
+        requests.push(make(scope, draft.values.clone())?);
     }
     if requests.is_empty() {
         return Err(AppError::refused(Code::Invalid, "no device is selected; select at least one"));
@@ -135,27 +137,28 @@ pub async fn submit(
 pub async fn back_to(state: &ServerState, id: &str, revision: i64) -> AppResult<Request> {
     let view = deployments::existing(state, id).await?;
     let known = state.store.deployment_revisions(view.deployment.id).await?;
-    let wanted = known
+    let target_revision = known
         .into_iter()
         .find(|known| known.revision == revision)
         .ok_or_else(|| AppError::not_found(format_args!("revision {revision} of deployment `{id}`")))?;
-    let upgrade = wanted.version != view.deployment.version;
+    let upgrade = target_revision.version != view.deployment.version;
     let policy = policy_at(state, &view.deployment, revision).await?.map(PolicyPatch::from).unwrap_or_default();
     // Unset values that were first set after that revision.
-    let mut answers = wanted.values;
-    let (_, description) = described(state, &view.deployment.application, &wanted.version).await?;
+    let mut values = target_revision.values;
+    let (_, description) = described(state, &view.deployment.application, &target_revision.version).await?;
     let sections = sections(&description, None);
-    let asked = |name: &str| sections.iter().flat_map(|section| &section.questions).any(|one| one.parameter == name);
-    for name in view.deployment.values.keys().filter(|name| asked(name)) {
-        answers.entry(name.clone()).or_insert(serde_json::Value::Null);
+    let is_parameter =
+        |name: &str| sections.iter().flat_map(|section| &section.fields).any(|one| one.parameter == name);
+    for name in view.deployment.values.keys().filter(|name| is_parameter(name)) {
+        values.entry(name.clone()).or_insert(serde_json::Value::Null);
     }
     let body = wire::CreateRollout {
         kind: if upgrade { wire::RolloutKind::Upgrade } else { wire::RolloutKind::Reconfigure },
         application: view.deployment.application.to_string(),
-        version: upgrade.then(|| wanted.version.clone()),
-        profile: upgrade.then(|| wanted.profile.clone()),
+        version: upgrade.then(|| target_revision.version.clone()),
+        profile: upgrade.then(|| target_revision.profile.clone()),
         scope: wire::Scope { deployments: Some(vec![id.to_owned()]), ..wire::Scope::default() },
-        values: answers,
+        values,
         policy,
         skip_incompatible: false,
         comment: None,
@@ -193,16 +196,16 @@ mod tests {
             devices: ["a", "b", "c", "d"].map(device).to_vec(),
             selector: None,
             deployments: Vec::new(),
-            answers: ParameterValues::from([("machineClass".to_owned(), json!("class-1"))]),
+            values: ParameterValues::from([("machineClass".to_owned(), json!("class-1"))]),
             overrides: IndexMap::from([
                 ("a/a".to_owned(), own(5)),
                 ("b/b".to_owned(), own(5)),
                 ("c/c".to_owned(), own(7)),
             ]),
             policy: PolicyPatch { on_failure: Some(OnFailure::Stop), ..PolicyPatch::default() },
-            answered: true,
+            configured: true,
             comment: String::new(),
-            wide: false,
+            by_device: false,
         };
         let requests = requests(&draft).unwrap();
         let devices: Vec<Vec<String>> = requests
@@ -210,8 +213,8 @@ mod tests {
             .map(|request| request.scope.devices.iter().flatten().map(|device| device.client.clone()).collect())
             .collect();
         assert_eq!(devices, [vec!["a", "b"], vec!["c"], vec!["d"]]);
-        assert_eq!(requests[0].answers["retentionDays"], json!(5));
-        assert_eq!(requests[2].answers.len(), 1);
+        assert_eq!(requests[0].values["retentionDays"], json!(5));
+        assert_eq!(requests[2].values.len(), 1);
         assert!(requests.iter().all(|request| request.policy.to_text() == "onFailure=stop"), "one policy for all");
     }
 }

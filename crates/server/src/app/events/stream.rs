@@ -191,9 +191,9 @@ mod tests {
         for (position, next) in [(10, None), (15, None), (20, None), (9, Some(11)), (1, Some(11)), (25, Some(21))] {
             assert_eq!(gap(position, bounds).map(|gap| gap.next), next, "behind {position}");
         }
-        let nothing_kept = EventBounds { oldest: 21, newest: 20 };
-        assert_eq!(gap(20, nothing_kept), None);
-        assert_eq!(gap(19, nothing_kept).map(|gap| gap.next), Some(21));
+        let nothing_stored = EventBounds { oldest: 21, newest: 20 };
+        assert_eq!(gap(20, nothing_stored), None);
+        assert_eq!(gap(19, nothing_stored).map(|gap| gap.next), Some(21));
         assert_eq!(gap(0, EventBounds { oldest: 1, newest: 0 }), None);
     }
 }

@@ -44,19 +44,22 @@ pub struct Explained {
 /// Compatibility of the version imported then.
 pub type CompatibilityCache = BackgroundCache<(ApplicationId, Timestamp), Arc<CompatibilityCounts>>;
 
-/// With as many devices evaluated as possible within `patience`.
-pub async fn application(state: &ServerState, id: &str, patience: Duration) -> AppResult<Explained> {
+/// With as many devices evaluated as possible within `max_wait`.
+pub async fn application(state: &ServerState, id: &str, max_wait: Duration) -> AppResult<Explained> {
     let id = application_id(id)?;
     let versions = state.store.versions(&id).await?;
     let Some(newest) = versions.first() else {
         return Err(lookup::unknown(state, LookupKind::Application, id.as_str()).await);
     };
     let description = state.descriptions.get(&state.store, newest).await?;
-    let Progress { value: fit, done } = fit(state, (id.clone(), newest.imported_at), description, patience).await?;
+    let Progress { value: compatibility_counts, done } =
+        compatibility_counts(state, (id.clone(), newest.imported_at), description, max_wait).await?;
     let facts = Facts {
         application: id.to_string(),
         deployments: counted(state, &id).await?,
-        fit: fit.map(|fit| CompatibilityCounts::clone(&fit)).unwrap_or_default(),
+        compatibility_counts: compatibility_counts
+            .map(|compatibility_counts| CompatibilityCounts::clone(&compatibility_counts))
+            .unwrap_or_default(),
         coming: state.store.unfinished_rollouts_of(&id, None, COMING_MAX).await?,
         failed: failed(state, &id).await?,
         versions: versions.into_iter().map(|version| (version.version, version.imported_at)).collect(),
@@ -64,16 +67,16 @@ pub async fn application(state: &ServerState, id: &str, patience: Duration) -> A
     Ok(Explained { explanation: explain(&facts), in_progress: !done })
 }
 
-/// The compatibility of one version, with as many devices evaluated as possible within `patience`.
+/// The compatibility of one version, with as many devices evaluated as possible within `max_wait`.
 pub async fn compatibility(
     state: &ServerState,
     id: &str,
     version: &str,
-    patience: Duration,
+    max_wait: Duration,
 ) -> AppResult<Progress<Arc<CompatibilityCounts>>> {
     let id = application_id(id)?;
     let (stored, description) = applications::described(state, &id, version).await?;
-    fit(state, (id, stored.imported_at), description, patience).await
+    compatibility_counts(state, (id, stored.imported_at), description, max_wait).await
 }
 
 /// Deployments by version; in a large fleet as last counted.
@@ -110,32 +113,32 @@ async fn failed(state: &ServerState, id: &ApplicationId) -> AppResult<Vec<Failed
         .collect())
 }
 
-async fn fit(
+async fn compatibility_counts(
     state: &ServerState,
     key: (ApplicationId, Timestamp),
     description: Arc<ApplicationDescription>,
-    patience: Duration,
+    max_wait: Duration,
 ) -> AppResult<Progress<Arc<CompatibilityCounts>>> {
     let devices = state.store.device_count().await?;
     if devices <= AT_ONCE_MAX {
-        let fit = evaluate_all(state, &description, devices, |_| {}).await?;
-        return Ok(Progress { value: Some(Arc::new(fit)), done: true });
+        let compatibility_counts = evaluate_all(state, &description, devices, |_| {}).await?;
+        return Ok(Progress { value: Some(Arc::new(compatibility_counts)), done: true });
     }
     let own = state.clone();
-    let work = |telling: Arc<ProgressSender<Arc<CompatibilityCounts>>>| async move {
-        let so_far = |fit: CompatibilityCounts| telling.so_far(Arc::new(fit));
-        let fit = evaluate_all(&own, &description, devices, so_far).await.unwrap_or_else(|error| {
+    let work = |sender: Arc<ProgressSender<Arc<CompatibilityCounts>>>| async move {
+        let so_far = |compatibility_counts: CompatibilityCounts| sender.so_far(Arc::new(compatibility_counts));
+        let compatibility_counts = evaluate_all(&own, &description, devices, so_far).await.unwrap_or_else(|error| {
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
                 "cannot evaluate the compatibility of an application"
             );
             CompatibilityCounts { devices, ..CompatibilityCounts::default() }
         });
-        Arc::new(fit)
+        Arc::new(compatibility_counts)
     };
-    let mut sight = state.fits.look(key, patience, work).await;
-    sight.value.get_or_insert_with(|| Arc::new(CompatibilityCounts { devices, ..CompatibilityCounts::default() }));
-    Ok(sight)
+    let mut progress = state.compatibility_cache.get_or_start(key, max_wait, work).await;
+    progress.value.get_or_insert_with(|| Arc::new(CompatibilityCounts { devices, ..CompatibilityCounts::default() }));
+    Ok(progress)
 }
 
 /// Page by page, with progress after each.
@@ -145,66 +148,71 @@ async fn evaluate_all(
     devices: u64,
     so_far: impl Fn(CompatibilityCounts),
 ) -> AppResult<CompatibilityCounts> {
-    let (mut fit, mut reasons) = (CompatibilityCounts { devices, ..CompatibilityCounts::default() }, HashMap::new());
-    let (filter, mut turns, mut after) = (DeviceFilter::default(), TimeSlices::begin(), None);
+    let (mut compatibility_counts, mut reasons) =
+        (CompatibilityCounts { devices, ..CompatibilityCounts::default() }, HashMap::new());
+    let (filter, mut slices, mut after) = (DeviceFilter::default(), TimeSlices::begin(), None);
     loop {
         let page = state.store.devices_page(&filter, after.as_ref(), PAGE).await?;
         for device in &page {
-            judge(description, device, &mut fit, &mut reasons);
-            turns.next().await;
+            count_device(description, device, &mut compatibility_counts, &mut reasons);
+            slices.next().await;
         }
         if page.len() < PAGE as usize {
             // Devices may have been added in the meantime.
-            fit.devices = fit.judged;
-            return Ok(with_reasons(&fit, &reasons));
+            compatibility_counts.devices = compatibility_counts.evaluated;
+            return Ok(with_reasons(&compatibility_counts, &reasons));
         }
-        so_far(with_reasons(&fit, &reasons));
+        so_far(with_reasons(&compatibility_counts, &reasons));
         after = page.last().map(|device| device.key.clone());
     }
 }
 
-fn with_reasons(fit: &CompatibilityCounts, reasons: &HashMap<String, u64>) -> CompatibilityCounts {
+fn with_reasons(compatibility_counts: &CompatibilityCounts, reasons: &HashMap<String, u64>) -> CompatibilityCounts {
     let mut reasons: Vec<(&String, &u64)> = reasons.iter().collect();
     reasons.sort_by(|one, other| other.1.cmp(one.1).then_with(|| one.0.cmp(other.0)));
     let reasons = reasons.into_iter().take(REASONS_MAX).map(|(reason, number)| (reason.clone(), *number));
-    CompatibilityCounts { reasons: reasons.collect(), ..fit.clone() }
+    CompatibilityCounts { reasons: reasons.collect(), ..compatibility_counts.clone() }
 }
 
-fn judge(
+fn count_device(
     description: &ApplicationDescription,
     device: &Device,
-    fit: &mut CompatibilityCounts,
+    compatibility_counts: &mut CompatibilityCounts,
     reasons: &mut HashMap<String, u64>,
 ) {
-    fit.judged += 1;
+    compatibility_counts.evaluated += 1;
     let mut note = |reason: String| {
         if reasons.len() < REASONS_COUNTED_MAX || reasons.contains_key(&reason) {
             *reasons.entry(reason).or_default() += 1;
         }
     };
     let Some(capabilities) = devices::capabilities(device) else {
-        fit.unknown += 1;
-        *fit.rules.entry(NO_CAPABILITIES.to_owned()).or_default() += 1;
+        compatibility_counts.unknown += 1;
+        *compatibility_counts.rules.entry(NO_CAPABILITIES.to_owned()).or_default() += 1;
         return note("its capabilities cannot be read".to_owned());
     };
     let Placement { outcome, profiles, .. } = place(description, &capabilities.document, None);
     match outcome {
         Outcome::Yes => {
-            fit.fits += 1;
+            compatibility_counts.compatible += 1;
             return;
         }
-        Outcome::No => fit.unfit += 1,
-        Outcome::Unknown => fit.unknown += 1,
+        Outcome::No => compatibility_counts.incompatible += 1,
+        Outcome::Unknown => compatibility_counts.unknown += 1,
     }
     let mut rules = BTreeSet::new();
-    for judged in profiles {
-        let deciding = judged.fit.reasons.into_iter().filter(|reason| reason.outcome == judged.fit.outcome);
+    for evaluated in profiles {
+        let deciding = evaluated
+            .compatibility
+            .reasons
+            .into_iter()
+            .filter(|reason| reason.outcome == evaluated.compatibility.outcome);
         for reason in deciding {
             rules.insert(reason.rule);
-            note(format!("profile `{}` ({}): {}", judged.profile, judged.profile_type.as_str(), reason.message));
+            note(format!("profile `{}` ({}): {}", evaluated.profile, evaluated.profile_type.as_str(), reason.message));
         }
     }
     for rule in rules {
-        *fit.rules.entry(rule).or_default() += 1;
+        *compatibility_counts.rules.entry(rule).or_default() += 1;
     }
 }

@@ -9,7 +9,7 @@ use crate::state::ServerState;
 use deployment_words::Connectivity;
 use margo::ids::{ClientId, DeviceTarget};
 use margrave_api::explain::Explanation;
-use margrave_core::deployment_state::judge;
+use margrave_core::deployment_state::state_of;
 use margrave_core::model::{ClientState, DeviceKey, Reported};
 use margrave_core::time::Timestamp;
 use margrave_store::{DeploymentFilter, DeploymentView};
@@ -45,7 +45,7 @@ pub async fn deployment(state: &ServerState, id: &str) -> AppResult<Explanation>
     let adopted_revision = adopted.and_then(|adopted| {
         revisions.iter().find(|revision| revision.manifest_version <= adopted).map(|revision| revision.revision)
     });
-    let deployment_state = judge(&deployment, reported.as_ref(), link.last_seen, state.offline_before());
+    let deployment_state = state_of(&deployment, reported.as_ref(), link.last_seen, state.offline_before());
     Ok(deployment_words::explain(&deployment_words::Facts {
         reported_since: reported.as_ref().and_then(|reported| reported_since(reported, &history)),
         revision: revisions.iter().find(|revision| revision.revision == deployment.revision),
@@ -109,7 +109,7 @@ pub async fn device(state: &ServerState, client: &str, device: &str) -> AppResul
 fn placed(state: &ServerState, link: &Connectivity, view: &DeploymentView) -> Option<device_words::DeviceDeployment> {
     use margrave_core::deployment_state::DeploymentState;
     let (deployment, reported) = (&view.deployment, view.reported.as_ref());
-    let deployment_state = judge(deployment, reported, link.last_seen, state.offline_before());
+    let deployment_state = state_of(deployment, reported, link.last_seen, state.offline_before());
     if deployment_state == DeploymentState::Removed {
         return None;
     }

@@ -15,14 +15,14 @@ pub(crate) fn sentence(
     let out = match client {
         ClientState::Decommissioned => "is decommissioned",
         ClientState::Pending => "is not accepted",
-        ClientState::Accepted => return let_in(deployment, reported, last_seen, deployment_state),
+        ClientState::Accepted => return of_accepted_client(deployment, reported, last_seen, deployment_state),
     };
     // All traffic goes through the client: while it is blocked, being offline explains nothing.
     match deployment_state {
-        DeploymentState::Removed => let_in(deployment, reported, last_seen, deployment_state),
+        DeploymentState::Removed => of_accepted_client(deployment, reported, last_seen, deployment_state),
         DeploymentState::UpToDate | DeploymentState::Failed => {
-            let said = let_in(deployment, reported, last_seen, deployment_state);
-            format!("{said}; client `{}` {out} and gets no updates", deployment.client)
+            let state_text = of_accepted_client(deployment, reported, last_seen, deployment_state);
+            format!("{state_text}; client `{}` {out} and gets no updates", deployment.client)
         }
         DeploymentState::Updating
         | DeploymentState::Removing
@@ -44,7 +44,7 @@ fn what(deployment: &Deployment) -> String {
 }
 
 /// The same for an accepted client.
-fn let_in(
+fn of_accepted_client(
     deployment: &Deployment,
     reported: Option<&Reported>,
     last_seen: Option<Timestamp>,
@@ -107,18 +107,18 @@ fn republished(deployment: &Deployment, reported: Option<&Reported>) -> bool {
         .is_some_and(|reported| reported.adopted_version != 0 && reported.adopted_version >= deployment.changed_version)
 }
 
-fn said(reported: Option<&Reported>) -> &'static str {
+fn state_text(reported: Option<&Reported>) -> &'static str {
     reported.map_or("unknown", |reported| reported.state.as_str())
 }
 
 fn retry_requested(reported: Option<&Reported>, what: &str) -> String {
-    let state = said(reported);
+    let state = state_text(reported);
     format!("a retry of {what} was requested and the device has not reported yet; its last report was `{state}`")
 }
 
 fn older(deployment: &Deployment, reported: Option<&Reported>, what: &str) -> String {
     let adopted = reported.map_or(0, |reported| reported.adopted_version);
-    let state = said(reported);
+    let state = state_text(reported);
     if adopted == 0 {
         return format!(
             "the device reports `{state}` without a manifest version; waiting for a report about version {}",

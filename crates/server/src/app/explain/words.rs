@@ -86,8 +86,8 @@ pub(super) fn count(number: u64, noun: &str) -> String {
 #[cfg(test)]
 #[track_caller]
 pub(super) fn without_commands(explanation: &margrave_api::explain::Explanation) {
-    let margrave_api::explain::Explanation { desired, observed: known, waiting_for, next_steps, .. } = explanation;
-    for fact in [desired, known, waiting_for, next_steps].into_iter().flatten() {
+    let margrave_api::explain::Explanation { desired, observed, waiting_for, next_steps, .. } = explanation;
+    for fact in [desired, observed, waiting_for, next_steps].into_iter().flatten() {
         assert!(!fact.sentence.contains("margrave "), "{fact:?}");
     }
 }

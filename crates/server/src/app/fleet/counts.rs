@@ -18,21 +18,21 @@ const OLD: Duration = Duration::from_mins(2);
 /// Counting uses at most one part in this many of a core.
 const REST: u32 = 10;
 /// Searches whose counts are cached.
-const KEPT_MAX: usize = 64;
+const CACHED_MAX: usize = 64;
 
 pub(super) type Counts = BTreeMap<DeviceState, u64>;
 
 /// Recent counts, by search.
 #[derive(Debug)]
 pub struct CountCache {
-    known: Mutex<HashMap<String, CachedCount>>,
+    entries: Mutex<HashMap<String, CachedCount>>,
     /// Only one count of a large fleet runs at a time.
-    turn: Arc<Semaphore>,
+    one_at_a_time: Arc<Semaphore>,
 }
 
 impl Default for CountCache {
     fn default() -> Self {
-        Self { known: Mutex::default(), turn: Arc::new(Semaphore::new(1)) }
+        Self { entries: Mutex::default(), one_at_a_time: Arc::new(Semaphore::new(1)) }
     }
 }
 
@@ -69,13 +69,13 @@ impl CachedCount {
 pub(super) async fn of(state: &ServerState, search: DeviceSearch) -> AppResult<Counts> {
     let key = format!("{:?}", (&search.selector, &search.text, &search.runs));
     let newest = *state.store.events_newest().borrow();
-    let known = state.fleet_counts.known.lock().get(&key).cloned();
-    if let Some(known) = known {
-        match known.is_of(newest, state.now()) {
-            CacheUse::AsItIs => return Ok(known.counts),
+    let entries = state.fleet_counts.entries.lock().get(&key).cloned();
+    if let Some(entries) = entries {
+        match entries.is_of(newest, state.now()) {
+            CacheUse::AsItIs => return Ok(entries.counts),
             CacheUse::AndRenew => {
                 renew(state, key, search);
-                return Ok(known.counts);
+                return Ok(entries.counts);
             }
             CacheUse::No => {}
         }
@@ -85,24 +85,24 @@ pub(super) async fn of(state: &ServerState, search: DeviceSearch) -> AppResult<C
 
 async fn count(state: &ServerState, key: String, search: &DeviceSearch) -> AppResult<Counts> {
     // Before counting: events during the count trigger a recount.
-    let (newest, at, begun) = (*state.store.events_newest().borrow(), state.now(), Instant::now());
+    let (newest, at, started) = (*state.store.events_newest().borrow(), state.now(), Instant::now());
     let counts = state.store.devices_counted(search).await?;
-    let took = begun.elapsed();
+    let took = started.elapsed();
     if took > QUICK {
-        let mut kept = state.fleet_counts.known.lock();
-        if kept.len() >= KEPT_MAX {
-            kept.clear();
+        let mut stored = state.fleet_counts.entries.lock();
+        if stored.len() >= CACHED_MAX {
+            stored.clear();
         }
-        kept.insert(key, CachedCount { newest, at, took, counts: counts.clone() });
+        stored.insert(key, CachedCount { newest, at, took, counts: counts.clone() });
     }
     Ok(counts)
 }
 
 fn renew(state: &ServerState, key: String, search: DeviceSearch) {
-    let Ok(turn) = Arc::clone(&state.fleet_counts.turn).try_acquire_owned() else { return };
+    let Ok(one_at_a_time) = Arc::clone(&state.fleet_counts.one_at_a_time).try_acquire_owned() else { return };
     let state = state.clone();
     tokio::spawn(async move {
-        let _turn = turn;
+        let _turn = one_at_a_time;
         if let Err(error) = count(&state, key, &search).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "cannot count devices");
         }
@@ -115,17 +115,17 @@ mod tests {
 
     #[test]
     fn caches_only_slow_counts_and_only_briefly() {
-        let known = |took| CachedCount {
+        let entries = |took| CachedCount {
             newest: 7,
             at: Timestamp(0),
             took: Duration::from_millis(took),
             counts: Counts::new(),
         };
         let after = |seconds| Timestamp(0).plus(Duration::from_secs(seconds));
-        assert_eq!(known(20).is_of(7, after(0)), CacheUse::No, "a small fleet is counted for every request");
-        assert_eq!(known(500).is_of(7, after(100)), CacheUse::AsItIs, "no new events");
-        assert_eq!(known(500).is_of(8, after(4)), CacheUse::AsItIs, "counting pauses between runs");
-        assert_eq!(known(500).is_of(8, after(6)), CacheUse::AndRenew);
-        assert_eq!(known(500).is_of(7, after(120)), CacheUse::No, "too old");
+        assert_eq!(entries(20).is_of(7, after(0)), CacheUse::No, "a small fleet is counted for every request");
+        assert_eq!(entries(500).is_of(7, after(100)), CacheUse::AsItIs, "no new events");
+        assert_eq!(entries(500).is_of(8, after(4)), CacheUse::AsItIs, "counting pauses between runs");
+        assert_eq!(entries(500).is_of(8, after(6)), CacheUse::AndRenew);
+        assert_eq!(entries(500).is_of(7, after(120)), CacheUse::No, "too old");
     }
 }

@@ -9,8 +9,7 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// 19 MiB, two passes, one lane: the recommended minimum for Argon2id today. It takes some tens of milliseconds:
-/// unnoticeable
-/// for a person, expensive for an attacker. A stored hash carries its own parameters, so these may grow.
+/// unnoticeable for a person, expensive for an attacker. A stored hash carries its own parameters, so these may grow.
 const MEMORY_KIB: u32 = 19 * 1024;
 const PASSES: u32 = 2;
 const LANES: u32 = 1;
@@ -19,19 +18,19 @@ const AT_ONCE: usize = 1;
 /// Sign-ins that may queue, about a second; further ones are asked to retry.
 const WAITING_MAX: usize = 24;
 /// For unknown names: the same work, and no password matches. Salt and hash are made up.
-const NOBODY: &str =
+const DUMMY_HASH: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHRzYWx0c2FsdA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
 /// The one place where passwords are hashed.
 #[derive(Debug)]
 pub struct Hashing {
     places: Arc<Semaphore>,
-    turns: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 impl Default for Hashing {
     fn default() -> Self {
-        Self { places: Arc::new(Semaphore::new(AT_ONCE + WAITING_MAX)), turns: Arc::new(Semaphore::new(AT_ONCE)) }
+        Self { places: Arc::new(Semaphore::new(AT_ONCE + WAITING_MAX)), permits: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 }
 
@@ -52,7 +51,7 @@ impl Hashing {
     pub async fn verify(&self, password: SecretString, hash: Option<String>) -> AppResult<bool> {
         self.run(move || {
             let known = hash.is_some();
-            let hash = hash.unwrap_or_else(|| NOBODY.to_owned());
+            let hash = hash.unwrap_or_else(|| DUMMY_HASH.to_owned());
             let Ok(parsed) = PasswordHash::new(&hash) else {
                 tracing::error!("a stored password hash cannot be read; set the password again");
                 return false;
@@ -65,8 +64,8 @@ impl Hashing {
     async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> AppResult<T> {
         let busy = || AppError::refused(Code::Busy, "too many sign-ins at the moment; try again in a few seconds");
         let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| busy())?;
-        let turn = Arc::clone(&self.turns).acquire_owned().await.map_err(|_| busy())?;
-        let held = (place, turn);
+        let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| busy())?;
+        let held = (place, permit);
         let task = tokio::task::spawn_blocking(move || {
             // Kept until the work is done, even if the request was cancelled.
             let _held: (OwnedSemaphorePermit, OwnedSemaphorePermit) = held;
@@ -105,8 +104,8 @@ mod tests {
     async fn the_hash_for_unknown_names_has_the_same_cost() {
         let hash = Hashing::default().hash(secret("x")).await.unwrap();
         let figures = |text: &str| text.rsplitn(3, '$').last().map(str::to_owned);
-        assert_eq!(figures(&hash), figures(NOBODY));
-        assert!(PasswordHash::new(NOBODY).is_ok());
+        assert_eq!(figures(&hash), figures(DUMMY_HASH));
+        assert!(PasswordHash::new(DUMMY_HASH).is_ok());
         assert!(!Hashing::default().verify(secret(""), None).await.unwrap());
     }
 
@@ -114,9 +113,9 @@ mod tests {
     async fn rejects_sign_ins_beyond_the_queue() {
         let hashing = Hashing::default();
         let attempts = (0..AT_ONCE + WAITING_MAX + 5).map(|_| hashing.verify(secret("x"), None));
-        let answers = futures_util::future::join_all(attempts).await;
-        let turned_away = answers.iter().filter(|answer| answer.is_err()).count();
-        assert_eq!(turned_away, 5, "{answers:?}");
+        let results = futures_util::future::join_all(attempts).await;
+        let turned_away = results.iter().filter(|answer| answer.is_err()).count();
+        assert_eq!(turned_away, 5, "{results:?}");
         assert!(!hashing.verify(secret("x"), None).await.unwrap(), "the queue is empty again");
     }
 }

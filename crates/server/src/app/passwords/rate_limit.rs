@@ -139,65 +139,66 @@ mod tests {
 
     #[test]
     fn limits_attempts_per_name_from_any_address() {
-        let pace = PasswordRateLimit::default();
+        let rate_limit = PasswordRateLimit::default();
         for number in 0..10 {
-            assert_eq!(pace.take("admin", &format!("10.0.0.{number}"), at(0)), None);
+            assert_eq!(rate_limit.take("admin", &format!("10.0.0.{number}"), at(0)), None);
         }
-        assert_eq!(pace.take("admin", "10.0.1.1", at(0)), Some(Duration::from_secs(30)));
-        assert_eq!(pace.take("admin", "10.0.1.1", at(20)), Some(Duration::from_secs(10)));
-        assert_eq!(pace.take("zoe", "10.0.1.1", at(20)), None, "others are not blocked");
-        assert_eq!(pace.take("admin", "10.0.1.1", at(30)), None);
-        assert!(pace.take("admin", "10.0.1.1", at(31)).is_some());
-        pace.forgive("admin");
-        assert_eq!(pace.take("admin", "10.0.1.1", at(31)), None);
+        assert_eq!(rate_limit.take("admin", "10.0.1.1", at(0)), Some(Duration::from_secs(30)));
+        assert_eq!(rate_limit.take("admin", "10.0.1.1", at(20)), Some(Duration::from_secs(10)));
+        assert_eq!(rate_limit.take("zoe", "10.0.1.1", at(20)), None, "others are not blocked");
+        assert_eq!(rate_limit.take("admin", "10.0.1.1", at(30)), None);
+        assert!(rate_limit.take("admin", "10.0.1.1", at(31)).is_some());
+        rate_limit.forgive("admin");
+        assert_eq!(rate_limit.take("admin", "10.0.1.1", at(31)), None);
     }
 
     #[test]
     fn limits_attempts_per_address() {
-        let pace = PasswordRateLimit::default();
-        let granted = (0..100).filter(|name| pace.take(&format!("n{name}"), "10.0.0.1", at(0)).is_none()).count();
+        let rate_limit = PasswordRateLimit::default();
+        let granted = (0..100).filter(|name| rate_limit.take(&format!("n{name}"), "10.0.0.1", at(0)).is_none()).count();
         assert_eq!(granted, 20);
-        assert_eq!(pace.take("n1", "10.0.0.2", at(0)), None, "a blocked address does not use up names");
-        let granted =
-            (0..100).filter(|one| pace.take(&format!("m{one}"), &format!("fd00::{one:x}"), at(0)).is_none()).count();
+        assert_eq!(rate_limit.take("n1", "10.0.0.2", at(0)), None, "a blocked address does not use up names");
+        let granted = (0..100)
+            .filter(|one| rate_limit.take(&format!("m{one}"), &format!("fd00::{one:x}"), at(0)).is_none())
+            .count();
         assert_eq!(granted, 20, "one IPv6 network counts as one address");
     }
 
     #[test]
     fn does_not_count_successful_attempts() {
-        let pace = PasswordRateLimit::default();
+        let rate_limit = PasswordRateLimit::default();
         for _ in 0..1000 {
-            assert_eq!(pace.take("admin", "10.0.0.1", at(0)), None);
-            pace.give_back("admin", "10.0.0.1");
+            assert_eq!(rate_limit.take("admin", "10.0.0.1", at(0)), None);
+            rate_limit.give_back("admin", "10.0.0.1");
         }
     }
 
     #[test]
     fn a_clock_set_back_does_not_block_sign_ins_for_long() {
-        let pace = PasswordRateLimit::default();
+        let rate_limit = PasswordRateLimit::default();
         for _ in 0..10 {
-            pace.take("admin", "10.0.0.1", at(1_000_000));
+            rate_limit.take("admin", "10.0.0.1", at(1_000_000));
         }
-        assert_eq!(pace.take("admin", "10.0.0.1", at(0)), Some(Duration::from_secs(30)));
+        assert_eq!(rate_limit.take("admin", "10.0.0.1", at(0)), Some(Duration::from_secs(30)));
         assert_eq!(
-            pace.take("admin", "10.0.0.1", at(30)),
+            rate_limit.take("admin", "10.0.0.1", at(30)),
             Some(Duration::from_secs(15)),
             "the address is used up as well"
         );
-        assert_eq!(pace.take("admin", "10.0.0.1", at(45)), None);
+        assert_eq!(rate_limit.take("admin", "10.0.0.1", at(45)), None);
     }
 
     #[test]
     fn bounds_memory_and_audit_records_for_unknown_names() {
-        let pace = PasswordRateLimit::default();
+        let rate_limit = PasswordRateLimit::default();
         for number in 0..REMEMBERED_MAX + 500 {
             let address = format!("10.{}.{}.1", number / 250, number % 250);
-            let wait = pace.take(&format!("n{number}"), &address, at(0));
+            let wait = rate_limit.take(&format!("n{number}"), &address, at(0));
             assert_eq!(wait.is_some(), number >= REMEMBERED_MAX + 10, "{number}");
         }
-        assert_eq!(pace.0.lock().names.by.len(), REMEMBERED_MAX);
-        assert_eq!(pace.take("later", "10.0.0.9", at(3600)), None, "expired entries are dropped");
-        let recorded = (0..200).filter(|_| pace.record(at(0)).is_some()).count();
-        assert_eq!((recorded, pace.record(at(60))), (60, Some(140)));
+        assert_eq!(rate_limit.0.lock().names.by.len(), REMEMBERED_MAX);
+        assert_eq!(rate_limit.take("later", "10.0.0.9", at(3600)), None, "expired entries are dropped");
+        let recorded = (0..200).filter(|_| rate_limit.record(at(0)).is_some()).count();
+        assert_eq!((recorded, rate_limit.record(at(60))), (60, Some(140)));
     }
 }

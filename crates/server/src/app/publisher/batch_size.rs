@@ -44,8 +44,8 @@ impl BatchSize {
             return;
         }
         let factor = AIM.as_secs_f64() / took.as_secs_f64().max(f64::MIN_POSITIVE);
-        let wanted = targets as f64 * factor.clamp(0.5, 2.0);
-        self.targets = (wanted.round() as usize).clamp(TARGETS_MIN, TARGETS_MAX);
+        let requested = targets as f64 * factor.clamp(0.5, 2.0);
+        self.targets = (requested.round() as usize).clamp(TARGETS_MIN, TARGETS_MAX);
     }
 
     /// The pause after a batch for other writers: as long as the batch took.
@@ -61,11 +61,11 @@ mod tests {
 
     /// Batches on a machine where one target takes `each` and a commit takes `commit`.
     fn settled(each: Duration, commit: Duration) -> BatchSize {
-        let mut pace = BatchSize::default();
+        let mut batch_size = BatchSize::default();
         for _ in 0..60 {
-            pace.learn(pace.targets(), commit + each * pace.targets() as u32);
+            batch_size.learn(batch_size.targets(), commit + each * batch_size.targets() as u32);
         }
-        pace
+        batch_size
     }
 
     #[test]
@@ -87,26 +87,26 @@ mod tests {
 
     #[test]
     fn halves_the_next_batch_at_most_after_a_slow_one() {
-        let mut pace = settled(Duration::from_micros(100), Duration::ZERO);
-        let before = pace.targets();
-        pace.learn(before, Duration::from_secs(30));
-        assert_eq!(pace.targets(), before / 2);
+        let mut batch_size = settled(Duration::from_micros(100), Duration::ZERO);
+        let before = batch_size.targets();
+        batch_size.learn(before, Duration::from_secs(30));
+        assert_eq!(batch_size.targets(), before / 2);
     }
 
     #[test]
     fn ignores_the_small_last_batch_of_a_rollout() {
-        let mut pace = BatchSize::default();
-        pace.learn(1, Duration::from_secs(1));
-        assert_eq!(pace.targets(), BatchSize::default().targets());
+        let mut batch_size = BatchSize::default();
+        batch_size.learn(1, Duration::from_secs(1));
+        assert_eq!(batch_size.targets(), BatchSize::default().targets());
     }
 
     #[test]
     fn pauses_as_long_as_the_batch_took() {
-        let mut pace = BatchSize::default();
-        assert_eq!(pace.rest(), Duration::ZERO);
-        pace.learn(pace.targets(), AIM);
-        assert_eq!(pace.rest(), AIM);
-        pace.learn(pace.targets(), Duration::from_secs(3));
-        assert_eq!(pace.rest(), REST_MAX);
+        let mut batch_size = BatchSize::default();
+        assert_eq!(batch_size.rest(), Duration::ZERO);
+        batch_size.learn(batch_size.targets(), AIM);
+        assert_eq!(batch_size.rest(), AIM);
+        batch_size.learn(batch_size.targets(), Duration::from_secs(3));
+        assert_eq!(batch_size.rest(), REST_MAX);
     }
 }

@@ -100,8 +100,8 @@ fn put(
     Described { description, sensitive }: &Described,
     before: Option<ExistingDeployment<'_>>,
 ) -> BatchWrite {
-    let Rollout { values: answers, policy, .. } = rollout;
-    let composed = compose(target.deployment, &target.target, description, &target.profile, answers, *policy, before);
+    let Rollout { values, policy, .. } = rollout;
+    let composed = compose(target.deployment, &target.target, description, &target.profile, values, *policy, before);
     match composed {
         Ok(composed) => BatchWrite::Put {
             document: Box::new(composed.document),

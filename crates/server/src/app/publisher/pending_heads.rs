@@ -17,9 +17,9 @@ pub(super) struct PendingHeads {
 }
 
 impl PendingHeads {
-    pub(super) fn add(&mut self, heads: Vec<Head>, begun: Instant) {
+    pub(super) fn add(&mut self, heads: Vec<Head>, started: Instant) {
         if !heads.is_empty() {
-            self.since.get_or_insert(begun);
+            self.since.get_or_insert(started);
             self.heads.extend(heads);
         }
     }
@@ -34,12 +34,12 @@ impl PendingHeads {
     /// Notifies devices if the heads are on disk, or flushes them once they have waited long enough.
     pub(super) async fn notify_due(&mut self, parts: &Parts, now: Instant) {
         match self.since {
-            Some(since) if now.duration_since(since) >= PENDING_HEADS_WAIT_MAX => self.tell(parts).await,
+            Some(since) if now.duration_since(since) >= PENDING_HEADS_WAIT_MAX => self.publish(parts).await,
             _ => self.notify_durable(parts),
         }
     }
 
-    pub(super) async fn tell(&mut self, parts: &Parts) {
+    pub(super) async fn publish(&mut self, parts: &Parts) {
         if self.heads.is_empty() {
             return;
         }

@@ -11,25 +11,25 @@ use serde_json::Value;
 
 /// One value or policy, and its change.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Answered {
+pub struct ChangedValue {
     /// The name of the parameter, from the application.
-    pub question: String,
+    pub label: String,
     /// `None` for a new deployment or a new parameter.
     pub before: Option<String>,
     pub after: String,
 }
 
 /// All values of a new deployment, or the changed values and policies of an existing deployment.
-pub(super) fn answered(request: &Request, planned: &PlannedTarget) -> Vec<Answered> {
+pub(super) fn answered(request: &Request, planned: &PlannedTarget) -> Vec<ChangedValue> {
     let Some(description) = &planned.to else { return Vec::new() };
     let profile = &planned.target.profile;
-    let Ok(values) = composed_values(description, profile, &request.answers, planned.before()) else {
+    let Ok(values) = composed_values(description, profile, &request.values, planned.before()) else {
         return Vec::new();
     };
     let sensitive = planned.sensitive();
     let present = planned.present.as_ref();
-    let mut said = Vec::new();
-    for (parameter, question) in questions(description) {
+    let mut changed = Vec::new();
+    for (parameter, label) in labels(description) {
         let Some(after) = values.get(parameter) else { continue };
         let before = present.and_then(|present| present.values.get(parameter));
         if present.is_some() && before == Some(after) {
@@ -43,18 +43,18 @@ pub(super) fn answered(request: &Request, planned: &PlannedTarget) -> Vec<Answer
             shown => shown,
         };
         let before = before.map(|before| word(&sensitive, parameter, before));
-        said.push(Answered { question: question.to_owned(), before, after });
+        changed.push(ChangedValue { label: label.to_owned(), before, after });
     }
-    said.extend(present.into_iter().flat_map(|present| changed_policies(request, present.policy)));
-    said
+    changed.extend(present.into_iter().flat_map(|present| changed_policies(request, present.policy)));
+    changed
 }
 
 /// The policies that the rollout replaces.
-fn changed_policies(request: &Request, before: Policy) -> impl Iterator<Item = Answered> {
+fn changed_policies(request: &Request, before: Policy) -> impl Iterator<Item = ChangedValue> {
     let after = policies::shown(request.policy.over(before));
     policies::shown(before).into_iter().zip(after).filter(|(before, after)| before != after).map(
-        |((name, before), (_, after))| Answered {
-            question: format!("Policy {name}"),
+        |((name, before), (_, after))| ChangedValue {
+            label: format!("Policy {name}"),
             before: Some(before.to_owned()),
             after: after.to_owned(),
         },
@@ -71,7 +71,7 @@ fn word(sensitive: &Sensitive, parameter: &str, value: &Value) -> String {
 }
 
 /// Parameters with their names, each once and in order.
-fn questions(description: &ApplicationDescription) -> Vec<(&str, &str)> {
+fn labels(description: &ApplicationDescription) -> Vec<(&str, &str)> {
     let sections = description.configuration.iter().flat_map(|configuration| &configuration.sections);
     let mut found: Vec<(&str, &str)> = Vec::new();
     for setting in sections.flat_map(|section| &section.settings) {
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn formats_values_and_masks_secrets() {
         let sensitive = Sensitive::Some(vec!["password".to_owned()]);
-        for (parameter, value, said) in [
+        for (parameter, value, changed) in [
             ("name", json!("Press 7"), "Press 7"),
             ("rate", json!(7), "7"),
             ("rejects", json!(true), "yes"),
@@ -99,7 +99,7 @@ mod tests {
             ("password", json!("hunter2"), HIDDEN),
             ("password", json!(""), "not set"),
         ] {
-            assert_eq!(word(&sensitive, parameter, &value), said);
+            assert_eq!(word(&sensitive, parameter, &value), changed);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! New deployments: which profile is used on which device, and why not.
 
 use super::TARGETS_MAX;
-use super::plan::{Planned, PlannedSkip, PlannedTarget, Request, refuse, refuse_answers, refuse_masks};
+use super::plan::{Planned, PlannedSkip, PlannedTarget, Request, refuse, refuse_masks, refuse_values};
 use super::scope::{self, Candidate, Host, place_name};
 use crate::app::applications::described;
 use crate::app::compatibility;
@@ -34,28 +34,28 @@ pub(super) async fn plan(state: &ServerState, request: &Request) -> AppResult<Pl
     let (_, description) = described(state, &request.application, version).await?;
     let sensitive = Sensitive::of(Some(&description));
     check_profile(request, &description)?;
-    refuse_masks(&request.answers, &sensitive)?;
+    refuse_masks(&request.values, &sensitive)?;
     let candidates = scope::candidates(state, &request.scope, TARGETS_MAX).await?;
     if candidates.is_empty() {
         return Err(AppError::refused(Code::Unplaceable, "the selector matches no device; check the labels"));
     }
     let taken = taken(state, &request.application, &candidates).await?;
 
-    let (mut sorted, mut turns) = (Sorted::default(), TimeSlices::begin());
+    let (mut sorted, mut slices) = (Sorted::default(), TimeSlices::begin());
     for candidate in &candidates {
         sorted.take(request, &description, candidate, &taken);
-        turns.next().await;
+        slices.next().await;
     }
-    let Sorted { chosen, unfit, taken } = sorted;
-    let skipped = skipped(request, unfit, taken)?;
+    let Sorted { chosen, incompatible, taken } = sorted;
+    let skipped = skipped(request, incompatible, taken)?;
     if chosen.is_empty() {
         return Err(nothing_left(&skipped));
     }
     let profiles: HashSet<&str> = chosen.iter().map(|(_, profile)| profile.as_str()).collect();
     for profile in profiles {
         let any = &chosen[0].0.target;
-        compose(DeploymentId(Uuid::nil()), any, &description, profile, &request.answers, request.policy, None)
-            .map_err(|errors| refuse_answers(errors, &sensitive))?;
+        compose(DeploymentId(Uuid::nil()), any, &description, profile, &request.values, request.policy, None)
+            .map_err(|errors| refuse_values(errors, &sensitive))?;
     }
     // In order: the rows of a batch are then adjacent in every index over deployments.
     let mut ids: Vec<DeploymentId> = chosen.iter().map(|_| DeploymentId(Uuid::new_v4())).collect();
@@ -84,7 +84,7 @@ pub(super) async fn plan(state: &ServerState, request: &Request) -> AppResult<Pl
 #[derive(Default)]
 struct Sorted<'a> {
     chosen: Vec<(&'a Candidate, String)>,
-    unfit: Vec<(&'a Candidate, SkipReason)>,
+    incompatible: Vec<(&'a Candidate, SkipReason)>,
     taken: Vec<(&'a Candidate, SkipReason)>,
 }
 
@@ -101,31 +101,31 @@ impl<'a> Sorted<'a> {
         }
         match choose(description, candidate, request.profile.as_deref()) {
             Ok(profile) => self.chosen.push((candidate, profile)),
-            Err(explanation) => self.unfit.push((candidate, SkipReason::Incompatible { explanation })),
+            Err(explanation) => self.incompatible.push((candidate, SkipReason::Incompatible { explanation })),
         }
     }
 }
 
 fn check_profile(request: &Request, description: &ApplicationDescription) -> AppResult<()> {
-    let Some(wanted) = &request.profile else { return Ok(()) };
-    if description.profile(wanted).is_some() {
+    let Some(requested) = &request.profile else { return Ok(()) };
+    if description.profile(requested).is_some() {
         return Ok(());
     }
     let known: Vec<&str> = description.deployment_profiles.iter().map(|profile| profile.id.as_str()).collect();
-    Err(AppError::invalid("profile", format!("unknown profile `{wanted}`; available: {}", known.join(", "))))
+    Err(AppError::invalid("profile", format!("unknown profile `{requested}`; available: {}", known.join(", "))))
 }
 
 /// The first compatible profile, or the reasons why none is (CON-02: only a surely compatible profile is used).
 pub(super) fn choose(
     description: &ApplicationDescription,
     candidate: &Candidate,
-    wanted: Option<&str>,
+    requested: Option<&str>,
 ) -> Result<String, String> {
     if let Some(reason) = &candidate.barred {
         return Err(reason.clone());
     }
     let placements: Vec<(Placement, &Host)> =
-        candidate.hosts.iter().map(|host| (place(description, &host.capabilities, wanted), host)).collect();
+        candidate.hosts.iter().map(|host| (place(description, &host.capabilities, requested), host)).collect();
     if placements.is_empty() {
         return Err(if candidate.target.is_autonomous() {
             "unknown: the gateway has reported no child devices".to_owned()
@@ -144,17 +144,17 @@ fn why_not(placements: &[(Placement, &Host)]) -> String {
     let mut parts: Vec<String> = Vec::new();
     let several = placements.len() > 1;
     let all = placements.iter().flat_map(|(placement, host)| placement.profiles.iter().map(move |one| (one, host)));
-    for (judged, host) in all {
-        let reasons: Vec<String> = judged
-            .fit
+    for (evaluated, host) in all {
+        let reasons: Vec<String> = evaluated
+            .compatibility
             .reasons
             .iter()
-            .filter(|reason| reason.outcome == judged.fit.outcome)
-            .map(|reason| compatibility::said(reason, &host.operator_labels))
+            .filter(|reason| reason.outcome == evaluated.compatibility.outcome)
+            .map(|reason| compatibility::reason_text(reason, &host.operator_labels))
             .collect();
-        let word = if judged.fit.outcome == Outcome::Unknown { "unknown: " } else { "" };
-        let kind = judged.profile_type.as_str();
-        let part = format!("profile `{}` ({kind}): {word}{}", judged.profile, reasons.join("; "));
+        let word = if evaluated.compatibility.outcome == Outcome::Unknown { "unknown: " } else { "" };
+        let kind = evaluated.profile_type.as_str();
+        let part = format!("profile `{}` ({kind}): {word}{}", evaluated.profile, reasons.join("; "));
         if !parts.contains(&part) {
             parts.push(part);
         }
@@ -166,7 +166,7 @@ fn why_not(placements: &[(Placement, &Host)]) -> String {
 /// Fails, or lists what is skipped instead.
 fn skipped(
     request: &Request,
-    unfit: Vec<(&Candidate, SkipReason)>,
+    incompatible: Vec<(&Candidate, SkipReason)>,
     taken: Vec<(&Candidate, SkipReason)>,
 ) -> AppResult<Vec<PlannedSkip>> {
     if !request.may_skip() {
@@ -174,9 +174,9 @@ fn skipped(
             FieldProblem::new(place_name(&candidate.client, &candidate.target), reason.to_string())
         };
         let problems = |list: &[(&Candidate, SkipReason)]| -> Vec<FieldProblem> { list.iter().map(problem).collect() };
-        if !unfit.is_empty() {
+        if !incompatible.is_empty() {
             let next = "select others, or skip them with `skipIncompatible`";
-            return Err(refuse(Code::Unplaceable, ["cannot run it"; 2], next, problems(&unfit)));
+            return Err(refuse(Code::Unplaceable, ["cannot run it"; 2], next, problems(&incompatible)));
         }
         if !taken.is_empty() {
             let next = "upgrade or reconfigure those, or skip them with `skipIncompatible`";
@@ -188,7 +188,7 @@ fn skipped(
             ));
         }
     }
-    let skipped = unfit.into_iter().chain(taken);
+    let skipped = incompatible.into_iter().chain(taken);
     Ok(skipped.map(|(candidate, reason)| PlannedSkip { device: candidate.reference(), reason }).collect())
 }
 

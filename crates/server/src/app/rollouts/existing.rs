@@ -2,7 +2,7 @@
 
 use super::TARGETS_MAX;
 use super::create::choose;
-use super::plan::{Planned, PlannedSkip, PlannedTarget, Request, refuse, refuse_answers, refuse_masks};
+use super::plan::{Planned, PlannedSkip, PlannedTarget, Request, refuse, refuse_masks, refuse_values};
 use super::scope::{self, place_name};
 use crate::app::applications::described;
 use crate::app::compose::{ExistingDeployment, compose};
@@ -15,7 +15,7 @@ use margo::digest::Digest;
 use margo::ids::{ClientId, DeploymentId, DeviceTarget};
 use margrave_api::devices::DeviceRef;
 use margrave_api::problem::FieldProblem;
-use margrave_core::deployment_state::{DeploymentState, judge};
+use margrave_core::deployment_state::{DeploymentState, state_of};
 use margrave_core::model::{Deployment, Desired, Device, DeviceKey, RolloutKind, RolloutTarget};
 use margrave_core::skips::SkipReason;
 use margrave_store::{DeploymentFilter, DeploymentView, DeviceFilter};
@@ -43,14 +43,14 @@ pub(super) async fn plan(state: &ServerState, request: &Request) -> AppResult<Pl
             descriptions.insert(known.to_owned(), description);
         }
     }
-    let (mut outcome, mut turns) = (Outcome { unchanged: gone, ..Outcome::default() }, TimeSlices::begin());
+    let (mut outcome, mut slices) = (Outcome { unchanged: gone, ..Outcome::default() }, TimeSlices::begin());
     let mut views = views.into_iter().peekable();
     while views.peek().is_some() {
         let batch: Vec<DeploymentView> = views.by_ref().take(PAGE as usize).collect();
         let hosts = hosts(state, request, &batch).await?;
         for view in batch {
             plan_one(state, request, &version, &descriptions, &hosts, view, &mut outcome).await?;
-            turns.next().await;
+            slices.next().await;
         }
     }
     outcome.finish(request, version)
@@ -74,15 +74,15 @@ fn version_after(request: &Request, versions: &BTreeSet<&str>) -> AppResult<Stri
 #[derive(Default)]
 struct Outcome {
     targets: Vec<PlannedTarget>,
-    unfit: Vec<PlannedSkip>,
+    incompatible: Vec<PlannedSkip>,
     unchanged: Vec<PlannedSkip>,
 }
 
 impl Outcome {
     fn finish(self, request: &Request, version: String) -> AppResult<Planned> {
-        let Self { targets, unfit, unchanged } = self;
-        if !unfit.is_empty() && (!request.may_skip() || targets.is_empty()) {
-            let errors = unfit.iter().map(PlannedSkip::problem).collect();
+        let Self { targets, incompatible, unchanged } = self;
+        if !incompatible.is_empty() && (!request.may_skip() || targets.is_empty()) {
+            let errors = incompatible.iter().map(PlannedSkip::problem).collect();
             // Skipping is no option when no device is left.
             let next = if targets.is_empty() {
                 "select another version or other devices"
@@ -95,7 +95,7 @@ impl Outcome {
             let detail = "nothing would change: every deployment in scope is already up to date";
             return Err(AppError::refused(Code::Unchanged, detail));
         }
-        Ok(Planned { version, targets, skipped: unfit.into_iter().chain(unchanged).collect() })
+        Ok(Planned { version, targets, skipped: incompatible.into_iter().chain(unchanged).collect() })
     }
 }
 
@@ -109,7 +109,7 @@ async fn plan_one(
     outcome: &mut Outcome,
 ) -> AppResult<()> {
     let last_seen = state.heads.last_seen(&view.deployment.client).max(view.last_seen_at);
-    let deployment_state = judge(&view.deployment, view.reported.as_ref(), last_seen, state.offline_before());
+    let deployment_state = state_of(&view.deployment, view.reported.as_ref(), last_seen, state.offline_before());
     let deployment = view.deployment;
     let reference = DeviceRef { client: deployment.client.to_string(), device: deployment.target.to_string() };
     if let Some(rollout) = request.withdrawn
@@ -122,7 +122,7 @@ async fn plan_one(
         Ok(profile) => profile,
         Err(explanation) => {
             let reason = SkipReason::Incompatible { explanation };
-            outcome.unfit.push(PlannedSkip { device: reference, reason });
+            outcome.incompatible.push(PlannedSkip { device: reference, reason });
             return Ok(());
         }
     };
@@ -134,11 +134,11 @@ async fn plan_one(
     };
     if let (Some(from), Some(to)) = (&from, &to) {
         let sensitive = Sensitive::of(Some(to));
-        refuse_masks(&request.answers, &sensitive)?;
+        refuse_masks(&request.values, &sensitive)?;
         let before = ExistingDeployment { values: &deployment.values, description: from, policy: deployment.policy };
         let composed =
-            compose(deployment.id, &deployment.target, to, &profile, &request.answers, request.policy, Some(before))
-                .map_err(|errors| refuse_answers(errors, &sensitive))?;
+            compose(deployment.id, &deployment.target, to, &profile, &request.values, request.policy, Some(before))
+                .map_err(|errors| refuse_values(errors, &sensitive))?;
         let stays = request.kind == RolloutKind::Reconfigure || deployment.version == version;
         if stays && Digest::of(&composed.yaml) == deployment.yaml_digest {
             outcome.unchanged.push(PlannedSkip { device: reference, reason: SkipReason::Unchanged });
@@ -175,8 +175,11 @@ async fn profile_after(
         return Ok(Ok(deployment.profile.clone()));
     }
     let description = &descriptions[version];
-    if let Some(wanted) = request.profile.as_ref().filter(|wanted| description.profile(wanted).is_none()) {
-        return Err(AppError::invalid("profile", format!("`{}` {version} has no profile `{wanted}`", description.id)));
+    if let Some(requested) = request.profile.as_ref().filter(|requested| description.profile(requested).is_none()) {
+        return Err(AppError::invalid(
+            "profile",
+            format!("`{}` {version} has no profile `{requested}`", description.id),
+        ));
     }
     let key = DeviceKey { client: deployment.client.clone(), device: scope::base(&deployment.target) };
     let candidate = match hosts.get(&key) {
@@ -187,8 +190,8 @@ async fn profile_after(
     let Some(candidate) = candidate else {
         return Ok(Err("unknown: the device no longer reports its capabilities".to_owned()));
     };
-    if let Some(wanted) = request.profile.as_deref() {
-        return Ok(choose(description, &candidate, Some(wanted)));
+    if let Some(requested) = request.profile.as_deref() {
+        return Ok(choose(description, &candidate, Some(requested)));
     }
     let same = description.profile(&deployment.profile).map(|profile| profile.id.as_str());
     Ok(match same.map(|same| choose(description, &candidate, Some(same))) {
@@ -217,7 +220,8 @@ async fn in_scope(state: &ServerState, request: &Request) -> AppResult<(Vec<Depl
     let filter =
         DeploymentFilter { application: Some(request.application.clone()), version, ..DeploymentFilter::default() };
     if let Some(selector) = scope::selector(state, &request.scope).await? {
-        let moves = |deployment: &Deployment| !request.movers || request.version.as_ref() != Some(&deployment.version);
+        let moves =
+            |deployment: &Deployment| !request.only_outdated || request.version.as_ref() != Some(&deployment.version);
         if selector.requirements.is_empty() {
             return Ok((all(state, &filter, moves).await?, Vec::new()));
         }
@@ -328,7 +332,7 @@ fn elsewhere(request: &Request, deployment: &Deployment) -> Option<SkipReason> {
         return Some(SkipReason::DeploymentRemoved);
     }
     match request.kind {
-        RolloutKind::Upgrade if request.movers && request.version.as_ref().is_some_and(on) => {
+        RolloutKind::Upgrade if request.only_outdated && request.version.as_ref().is_some_and(on) => {
             Some(SkipReason::Unchanged)
         }
         RolloutKind::Reconfigure if request.version.as_ref().is_some_and(|version| !on(version)) => {

@@ -27,11 +27,11 @@ pub struct Request {
     pub version: Option<String>,
     pub profile: Option<String>,
     pub scope: wire::Scope,
-    pub answers: ParameterValues,
+    pub values: ParameterValues,
     pub policy: PolicyUpdate,
     pub skip_incompatible: bool,
     /// For an upgrade: deployments that already run the version are out of scope, whatever values are given.
-    pub movers: bool,
+    pub only_outdated: bool,
     /// For a withdrawal: only deployments whose last rollout is this one, on devices that are still offline.
     pub withdrawn: Option<Uuid>,
     /// For a rollback of one deployment: the earlier revision.
@@ -47,7 +47,7 @@ impl Request {
             version,
             profile,
             scope,
-            values: answers,
+            values,
             policy,
             skip_incompatible,
             comment: reason,
@@ -66,10 +66,10 @@ impl Request {
             version,
             profile,
             scope,
-            answers,
+            values,
             policy,
             skip_incompatible,
-            movers: false,
+            only_outdated: false,
             withdrawn: None,
             rollback_to: None,
         };
@@ -93,13 +93,13 @@ impl Request {
         if !(create || upgrade) && self.profile.is_some() {
             note("profile", "a profile can be set for `create` and `upgrade` only");
         }
-        if self.kind == RolloutKind::Reconfigure && self.answers.is_empty() && self.policy.is_empty() {
+        if self.kind == RolloutKind::Reconfigure && self.values.is_empty() && self.policy.is_empty() {
             note("values", "give at least one value or policy to change");
         }
         if self.kind == RolloutKind::Remove && !self.policy.is_empty() {
             note("policy", "a removal follows the policy of its deployment; reconfigure the deployment first");
         }
-        if self.kind == RolloutKind::Remove && !self.answers.is_empty() {
+        if self.kind == RolloutKind::Remove && !self.values.is_empty() {
             note("values", "a removal has no values");
         }
         let wire::Scope { devices, selector, group, deployments } = &self.scope;
@@ -183,7 +183,7 @@ pub(super) fn refuse(code: Code, verb: [&str; 2], next: &str, mut errors: Vec<Fi
 }
 
 /// Invalid values, each under the name of its parameter; sensitive values are not repeated.
-pub(super) fn refuse_answers(errors: Vec<ValueError>, sensitive: &Sensitive) -> AppError {
+pub(super) fn refuse_values(errors: Vec<ValueError>, sensitive: &Sensitive) -> AppError {
     let mut errors = field_problems(errors);
     for error in &mut errors {
         if error.field == "profile" {
@@ -198,8 +198,8 @@ pub(super) fn refuse_answers(errors: Vec<ValueError>, sensitive: &Sensitive) -> 
 }
 
 /// A client that reads a deployment and sends it back must not replace the secret by its mask.
-pub(super) fn refuse_masks(answers: &ParameterValues, sensitive: &Sensitive) -> AppResult<()> {
-    let errors: Vec<FieldProblem> = answers
+pub(super) fn refuse_masks(values: &ParameterValues, sensitive: &Sensitive) -> AppResult<()> {
+    let errors: Vec<FieldProblem> = values
         .iter()
         .filter(|(name, value)| sensitive.has(name) && value.as_str() == Some(MASK))
         .map(|(name, _)| {

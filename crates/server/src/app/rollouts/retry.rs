@@ -33,11 +33,11 @@ pub async fn again(state: &ServerState, caller: &Caller, id: &str, reason: Optio
             deployments: Some(failed.iter().map(|deployment| deployment.id.to_string()).collect()),
             ..wire::Scope::default()
         },
-        answers: indexmap::IndexMap::new(),
+        values: indexmap::IndexMap::new(),
         // One number for all: it only has to differ from each current one.
         policy: PolicyUpdate { attempt: Some(attempt.saturating_add(1)), ..PolicyUpdate::default() },
         skip_incompatible: true,
-        movers: false,
+        only_outdated: false,
         withdrawn: None,
         rollback_to: None,
     };

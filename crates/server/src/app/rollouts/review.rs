@@ -1,7 +1,7 @@
 //! Preview of a rollout: devices grouped by identical change, counted exactly, with one diff per group.
 //! Documents are read and compared once per group, so a preview of a whole fleet is mostly counting.
 
-use super::changed_values::{Answered, answered};
+use super::changed_values::{ChangedValue, answered};
 use super::plan::{PlannedSkip, PlannedTarget, Request};
 use super::show::difference;
 use crate::app::cooperative::TimeSlices;
@@ -44,7 +44,7 @@ pub struct DiffGroup {
     /// Their current version.
     pub from: Option<String>,
     /// The changed values and policies, for people.
-    pub answers: Vec<Answered>,
+    pub values: Vec<ChangedValue>,
     /// Diff of the first of them.
     pub diff: Vec<DiffLine>,
 }
@@ -62,12 +62,12 @@ pub struct Reason {
 /// Plans the whole rollout and counts; records nothing. Devices in `except` have a rollout of their own.
 pub(crate) async fn review(state: &ServerState, request: &Request, except: &HashSet<DeviceRef>) -> AppResult<Review> {
     let planned = super::plan(state, request).await?;
-    let mut turns = TimeSlices::begin();
+    let mut slices = TimeSlices::begin();
     let mut offline = 0;
     let mut keys = Keys { request, new: BTreeMap::new() };
     let mut groups: BTreeMap<Key, (u64, Vec<String>, PlannedTarget)> = BTreeMap::new();
     for target in planned.targets {
-        turns.next().await;
+        slices.next().await;
         let device = target.target.target.to_string();
         let client = target.target.client.to_string();
         if except.contains(&DeviceRef { client, device: device.clone() }) {
@@ -85,9 +85,9 @@ pub(crate) async fn review(state: &ServerState, request: &Request, except: &Hash
     let targets = groups.iter().map(|(_, (count, ..))| count).sum();
     let otherwise = groups.iter().skip(DIFFS_MAX).map(|(_, (count, ..))| count).sum();
     let mut alike = Vec::new();
-    for (Key { from, profile, answers }, (count, devices, target)) in groups.into_iter().take(DIFFS_MAX) {
+    for (Key { from, profile, values }, (count, devices, target)) in groups.into_iter().take(DIFFS_MAX) {
         let diff = difference(state, request, &target).await?;
-        alike.push(DiffGroup { count, devices, profile, from, answers, diff });
+        alike.push(DiffGroup { count, devices, profile, from, values, diff });
     }
     let skipped = planned.skipped.into_iter().filter(|left| !except.contains(&left.device));
     let (skipped, reasons) = reasons(skipped);
@@ -100,13 +100,13 @@ struct Key {
     /// The version before.
     from: Option<String>,
     profile: String,
-    answers: Vec<Answered>,
+    values: Vec<ChangedValue>,
 }
 
 /// Keys of targets. The values of all new deployments with one profile are the same, and are computed once.
 struct Keys<'a> {
     request: &'a Request,
-    new: BTreeMap<String, Vec<Answered>>,
+    new: BTreeMap<String, Vec<ChangedValue>>,
 }
 
 impl Keys<'_> {
@@ -114,12 +114,12 @@ impl Keys<'_> {
         let profile = target.target.profile.clone();
         match &target.present {
             Some(present) => {
-                Key { from: Some(present.version.clone()), profile, answers: answered(self.request, target) }
+                Key { from: Some(present.version.clone()), profile, values: answered(self.request, target) }
             }
             None => {
                 let known = self.new.entry(profile.clone());
-                let answers = known.or_insert_with(|| answered(self.request, target)).clone();
-                Key { from: None, profile, answers }
+                let values = known.or_insert_with(|| answered(self.request, target)).clone();
+                Key { from: None, profile, values }
             }
         }
     }

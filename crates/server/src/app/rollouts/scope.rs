@@ -116,10 +116,10 @@ pub(super) async fn candidates(state: &ServerState, scope: &Scope, max: usize) -
     if let Some(selector) = selector(state, scope).await? {
         let filter = DeviceFilter { client: None, selector };
         let devices = matching(state, &filter, max).await?;
-        let (mut candidates, mut turns) = (Vec::with_capacity(devices.len()), TimeSlices::begin());
+        let (mut candidates, mut slices) = (Vec::with_capacity(devices.len()), TimeSlices::begin());
         for device in &devices {
             candidates.push(of_device(state, device));
-            turns.next().await;
+            slices.next().await;
         }
         return Ok(candidates);
     }

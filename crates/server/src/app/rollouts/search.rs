@@ -33,11 +33,11 @@ pub struct RolloutFilter {
 /// rollouts while there are more: then many were scanned.
 pub async fn list_filtered_rollouts(
     state: &ServerState,
-    wanted: &RolloutFilter,
+    requested: &RolloutFilter,
     sort: Sort<RolloutColumn>,
     paging: &Paging,
 ) -> AppResult<Page<RolloutWithDevice>> {
-    let application = wanted.application.as_deref().map(application_id).transpose()?;
+    let application = requested.application.as_deref().map(application_id).transpose()?;
     let limit = paging.limit()? as usize;
     let mut last = sorting::after::<_, Uuid>(sort, paging)?;
     let (mut items, mut looked_at, mut counted) = (Vec::new(), 0, 0);
@@ -51,11 +51,11 @@ pub async fn list_filtered_rollouts(
             }
             looked_at += 1;
             last = Some((value, rollout.id));
-            if application.as_ref().is_some_and(|wanted| *wanted != rollout.application) {
+            if application.as_ref().is_some_and(|requested| *requested != rollout.application) {
                 continue;
             }
             let counts = overview::rollout_counts(state, rollout.id, rollout.total).await?;
-            if let Some(over) = wanted.over {
+            if let Some(over) = requested.over {
                 counted += rollout.total;
                 let open = counts.total() - counts.done() - counts.of(DeploymentState::Failed);
                 if over != (rollout.finished_at.is_some() && open == 0) {

@@ -25,9 +25,9 @@ pub(super) async fn show(state: &ServerState, request: &Request, planned: Planne
     let Planned { version, targets, skipped } = planned;
     let mut shown = Vec::with_capacity(targets.len());
     let total = targets.len();
-    let mut turns = TimeSlices::begin();
+    let mut slices = TimeSlices::begin();
     for target in targets {
-        turns.next().await;
+        slices.next().await;
         let diff = if shown.len() < DIFFS_MAX { difference(state, request, &target).await? } else { Vec::new() };
         let PlannedTarget { target, present, deployment_state, .. } = target;
         let downgrade = request.kind == RolloutKind::Upgrade
@@ -110,8 +110,8 @@ pub(super) fn composed(request: &Request, planned: &PlannedTarget) -> Option<Com
     let PlannedTarget { target, present, to, .. } = planned;
     // Ids are assigned when the rollout is recorded.
     let id = present.as_ref().map_or(DeploymentId(Uuid::nil()), |deployment| deployment.id);
-    let (answers, policy, before) = (&request.answers, request.policy, planned.before());
-    compose(id, &target.target, to.as_ref()?, &target.profile, answers, policy, before).ok()
+    let (values, policy, before) = (&request.values, request.policy, planned.before());
+    compose(id, &target.target, to.as_ref()?, &target.profile, values, policy, before).ok()
 }
 
 pub(super) fn device_name(device: &DeviceRef) -> String {

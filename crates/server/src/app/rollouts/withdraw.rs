@@ -19,8 +19,7 @@ const KINDS_MAX: usize = 50;
 
 /// Withdraws a rollout on every offline device. New deployments are removed, changed ones go back to the previous
 /// revision: one rollout for each distinct previous state. Once these are published nothing is left to withdraw, so the
-/// next
-/// call covers what an interrupted call did not reach. `caller_of` gives each rollout its own idempotency record.
+/// next call covers what an interrupted call did not reach. `caller_of` gives each rollout its own idempotency record.
 pub async fn withdraw(
     state: &ServerState,
     caller_of: impl Fn(usize) -> Caller,
@@ -84,10 +83,10 @@ fn removal(first: &Deployment, all: &[Deployment]) -> Request {
             deployments: Some(all.iter().map(|deployment| deployment.id.to_string()).collect()),
             ..wire::Scope::default()
         },
-        answers: indexmap::IndexMap::new(),
+        values: indexmap::IndexMap::new(),
         policy: PolicyUpdate::default(),
         skip_incompatible: true,
-        movers: false,
+        only_outdated: false,
         withdrawn: Some(first.rollout),
         rollback_to: None,
     }
@@ -95,7 +94,7 @@ fn removal(first: &Deployment, all: &[Deployment]) -> Request {
 
 /// The previous revision of each, grouped by content. Where it is no longer kept, the device keeps its revision.
 async fn before(state: &ServerState, all: &[Deployment]) -> AppResult<Vec<Request>> {
-    let (mut kinds, mut turns): (Vec<Request>, _) = (Vec::new(), TimeSlices::begin());
+    let (mut kinds, mut slices): (Vec<Request>, _) = (Vec::new(), TimeSlices::begin());
     for deployment in all {
         let (id, revision) = (deployment.id.to_string(), deployment.revision - 1);
         let mut request = match back_to(state, &id, revision).await {
@@ -106,7 +105,7 @@ async fn before(state: &ServerState, all: &[Deployment]) -> AppResult<Vec<Reques
         // A retry differs from its predecessor in this alone.
         request.policy.attempt = policy_at(state, deployment, revision).await?.map(|policy| policy.attempt);
         // Unchanged values may differ between devices.
-        request.answers.retain(|name, value| deployment.values.get(name) != Some(value));
+        request.values.retain(|name, value| deployment.values.get(name) != Some(value));
         match kinds.iter_mut().find(|known| is_same(known, &request)) {
             Some(known) => known.scope.deployments.get_or_insert_default().push(id),
             None => {
@@ -121,7 +120,7 @@ async fn before(state: &ServerState, all: &[Deployment]) -> AppResult<Vec<Reques
             );
             return Err(AppError::refused(Code::Invalid, detail));
         }
-        turns.next().await;
+        slices.next().await;
     }
     Ok(kinds)
 }
@@ -129,5 +128,5 @@ async fn before(state: &ServerState, all: &[Deployment]) -> AppResult<Vec<Reques
 /// Everything but the devices.
 fn is_same(one: &Request, other: &Request) -> bool {
     let what = |request: &Request| (request.kind, request.version.clone(), request.profile.clone(), request.policy);
-    what(one) == what(other) && one.answers == other.answers
+    what(one) == what(other) && one.values == other.values
 }

@@ -21,11 +21,11 @@ async fn never_contacts_metadata_addresses() {
         "0.0.0.0",
         "100.100.100.200",
     ] {
-        let refused = reach(host, &Connection::default()).await.unwrap_err();
+        let refused = connect(host, &Connection::default()).await.unwrap_err();
         assert!(refused.contains("does not connect to it"), "{host}: {refused}");
     }
     for host in ["127.0.0.1:5000", "[::1]:5000", "10.0.0.7", "192.168.1.5:5000"] {
-        assert!(reach(host, &Connection::default()).await.is_ok(), "{host}");
+        assert!(connect(host, &Connection::default()).await.is_ok(), "{host}");
     }
 }
 
@@ -43,15 +43,15 @@ fn shortens_error_chains() {
 #[test]
 fn bounds_results_and_keeps_the_newest() {
     let served = RegistryChecks::default();
-    let asked = |artifacts| CheckResult { at: Timestamp(0), artifacts, problems: Vec::new() };
+    let result = |artifacts| CheckResult { at: Timestamp(0), artifacts, problems: Vec::new() };
     for number in 0..=ANSWERS_MAX {
-        served.keep(Digest::of(number.to_string().as_bytes()), asked(number));
+        served.keep(Digest::of(number.to_string().as_bytes()), result(number));
     }
     let (first, last) = (Digest::of(b"0"), Digest::of(ANSWERS_MAX.to_string().as_bytes()));
     assert_eq!(served.get(&first), None);
-    served.keep(last.clone(), asked(7));
-    assert_eq!(served.get(&last), Some(asked(7)));
-    assert_eq!(served.0.lock().answers.len(), ANSWERS_MAX);
+    served.keep(last.clone(), result(7));
+    assert_eq!(served.get(&last), Some(result(7)));
+    assert_eq!(served.0.lock().results.len(), ANSWERS_MAX);
 }
 
 #[test]
@@ -59,7 +59,10 @@ fn skips_an_unresponsive_registry_for_a_while() {
     let served = RegistryChecks::default();
     let now = Timestamp(1_000_000_000);
     served.note_unresponsive("registry.plant", "connection refused", now);
-    assert_eq!(served.silent("registry.plant", now.plus(UNRESPONSIVE_FOR / 2)).as_deref(), Some("connection refused"));
-    assert_eq!(served.silent("registry.plant", now.plus(UNRESPONSIVE_FOR)), None);
-    assert_eq!(served.silent("other.plant", now), None);
+    assert_eq!(
+        served.unresponsive("registry.plant", now.plus(UNRESPONSIVE_FOR / 2)).as_deref(),
+        Some("connection refused")
+    );
+    assert_eq!(served.unresponsive("registry.plant", now.plus(UNRESPONSIVE_FOR)), None);
+    assert_eq!(served.unresponsive("other.plant", now), None);
 }

@@ -144,9 +144,9 @@ mod tests {
             (b"\x89PNG\r\n", "this is a picture"),
             (b"\0\x01\x02\x03", "this is not a tar.gz archive"),
         ] {
-            let said = words(bytes);
-            assert!(said.starts_with(what), "{said}");
-            assert!(said.contains("tar -czf package.tar.gz -C FOLDER ."), "{said}");
+            let message = words(bytes);
+            assert!(message.starts_with(what), "{message}");
+            assert!(message.contains("tar -czf package.tar.gz -C FOLDER ."), "{message}");
         }
     }
 
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn finds_a_description_in_a_subfolder() {
-        let said = words(&packed(&[("app/margo.yaml", b"deploymentProfiles:\n"), ("notes.txt", b"x")]));
-        assert!(said.starts_with("`margo.yaml` is in the folder `app` of this archive"), "{said}");
+        let message = words(&packed(&[("app/margo.yaml", b"deploymentProfiles:\n"), ("notes.txt", b"x")]));
+        assert!(message.starts_with("`margo.yaml` is in the folder `app` of this archive"), "{message}");
     }
 }

@@ -1,6 +1,6 @@
 //! The registries of a copy, each with its connection.
 
-use super::{CopyRequest, Worker, told};
+use super::{CopyRequest, Worker, error_text};
 use crate::catalog;
 use crate::copies::transfer::CopyError;
 use margrave_api::registries::RegistryUse;
@@ -30,10 +30,10 @@ impl Worker<'_> {
         let given = Connection { plain_http: *plain_http && is_loopback_host(host), ca: None, credentials };
         let (mut connection, used) = catalog::registry::with_saved(self.state, host, given)
             .await
-            .map_err(|error| CopyError::Ours(told(error)))?;
+            .map_err(|error| CopyError::Ours(error_text(error)))?;
         // A given CA applies to all of them, and a stored one to its registry only: here both count.
         if let Some(given) = ca.as_ref().filter(|_| !connection.plain_http) {
-            connection.ca = Some(connection.ca.map_or_else(|| given.clone(), |kept| format!("{kept}\n{given}")));
+            connection.ca = Some(connection.ca.map_or_else(|| given.clone(), |stored| format!("{stored}\n{given}")));
         }
         Ok((connection, used))
     }

@@ -89,8 +89,8 @@ async fn closes_a_connection_without_a_request() {
             options.http1_only = http1_only;
             options.idle_timeout = Duration::from_millis(100);
         };
-        for said in [b"".as_slice(), b"P", b"GET / HT", &preface[..18], preface, &settings] {
-            assert!(!answer(limits, said).await.contains("piece"), "{said:?}");
+        for sent in [b"".as_slice(), b"P", b"GET / HT", &preface[..18], preface, &settings] {
+            assert!(!answer(limits, sent).await.contains("piece"), "{sent:?}");
         }
     }
 }
@@ -156,18 +156,18 @@ async fn read_until(stream: &mut TcpStream, enough: impl Fn(&str) -> bool) {
     }
 }
 
-async fn answers(stream: &mut TcpStream, count: usize) {
+async fn expect_responses(stream: &mut TcpStream, count: usize) {
     read_until(stream, |seen| seen.matches("quick answer").count() == count).await;
 }
 
-async fn resting(metrics: &Metrics, count: i64) {
+async fn idle(metrics: &Metrics, count: i64) {
     let mut looks = interval(Duration::from_millis(5));
     let seen = async {
-        while metrics.resting() != count {
+        while metrics.idle() != count {
             looks.tick().await;
         }
     };
-    timeout(PATIENCE, seen).await.unwrap_or_else(|_| panic!("{} are idle, not {count}", metrics.resting()));
+    timeout(PATIENCE, seen).await.unwrap_or_else(|_| panic!("{} are idle, not {count}", metrics.idle()));
 }
 
 #[tokio::test]
@@ -192,29 +192,29 @@ async fn an_idle_connection_loses_no_data() {
     let quick = b"GET /quick HTTP/1.1\r\nhost: test\r\n\r\n";
     for _ in 0..2 {
         stream.write_all(quick).await.unwrap();
-        answers(&mut stream, 1).await;
-        resting(&metrics, 1).await;
+        expect_responses(&mut stream, 1).await;
+        idle(&metrics, 1).await;
     }
     // A request in two pieces, and another one right after it.
     stream.write_all(&quick[..9]).await.unwrap();
-    resting(&metrics, 0).await;
+    idle(&metrics, 0).await;
     stream.write_all(&[&quick[9..], quick].concat()).await.unwrap();
-    answers(&mut stream, 2).await;
-    resting(&metrics, 1).await;
+    expect_responses(&mut stream, 2).await;
+    idle(&metrics, 1).await;
     // The rest of a body is never parsed as a request.
     stream.write_all(b"POST /quick HTTP/1.1\r\nhost: test\r\ncontent-length: 5\r\n\r\nhe").await.unwrap();
-    resting(&metrics, 0).await;
+    idle(&metrics, 0).await;
     stream.write_all(b"llo").await.unwrap();
     read_until(&mut stream, |seen| seen.ends_with("quick answer to hello")).await;
     // An unread response stays in flight, while other connections become idle.
     stream.write_all(b"GET /large HTTP/1.1\r\nhost: test\r\n\r\n").await.unwrap();
     for _ in 0..2 {
         other.write_all(quick).await.unwrap();
-        answers(&mut other, 1).await;
-        resting(&metrics, 1).await;
+        expect_responses(&mut other, 1).await;
+        idle(&metrics, 1).await;
     }
     read_until(&mut stream, |seen| seen.len() > LARGE && seen.matches('~').count() == LARGE).await;
-    resting(&metrics, 2).await;
+    idle(&metrics, 2).await;
     // An idle connection is closed when the server stops.
     stop.cancel();
     for stream in [&mut stream, &mut other] {
@@ -222,5 +222,5 @@ async fn an_idle_connection_loses_no_data() {
         timeout(PATIENCE, stream.read_to_end(&mut more)).await.expect("closed in time").unwrap();
         assert_eq!(more, b"");
     }
-    resting(&metrics, 0).await;
+    idle(&metrics, 0).await;
 }

@@ -75,8 +75,7 @@ pub(super) async fn retry_rollout(
 }
 
 /// Withdraws a rollout on offline devices: new deployments are removed there, changed ones go back to the previous
-/// revision,
-/// which is what they get when they reconnect.
+/// revision, which is what they get when they reconnect.
 #[utoipa::path(post, path = "/api/rollouts/{id}/withdraw", tag = "rollouts", params(("id" = String, Path)),
     request_body = WithdrawRollout, responses((status = 200, body = RolloutWithdrawn)))]
 pub(super) async fn withdraw_rollout(

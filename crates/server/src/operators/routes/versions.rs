@@ -15,7 +15,7 @@ use margrave_api::page::Page;
 /// Which devices to evaluate.
 #[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(super) struct FitQuery {
+pub(super) struct CompatibilityQuery {
     /// Label selector such as `site=berlin,line in (1,2),!spare`.
     selector: Option<String>,
 }
@@ -45,7 +45,7 @@ pub(super) async fn check_application_components(
     State(state): State<ServerState>,
     Path((id, version)): Path<(String, String)>,
 ) -> Answer<Json<ApplicationVersion>> {
-    Ok(Json(applications::ask_for_components(&state, &id, &version).await?))
+    Ok(Json(applications::check_components(&state, &id, &version).await?))
 }
 
 /// Deletes a version from the catalog, unless a deployment uses it.
@@ -63,12 +63,12 @@ pub(super) async fn delete_application_version(
 
 /// Lists devices as compatible, incompatible or unknown, with the reason per rule.
 #[utoipa::path(get, path = "/api/applications/{id}/versions/{version}/compatibility", tag = "applications",
-    params(("id" = String, Path), ("version" = String, Path), FitQuery, Paging),
+    params(("id" = String, Path), ("version" = String, Path), CompatibilityQuery, Paging),
     responses((status = 200, body = Page<DeviceCompatibility>)))]
 pub(super) async fn list_application_compatibility(
     State(state): State<ServerState>,
     Path((id, version)): Path<(String, String)>,
-    Query(query): Query<FitQuery>,
+    Query(query): Query<CompatibilityQuery>,
     Query(paging): Query<Paging>,
 ) -> Answer<Json<Page<DeviceCompatibility>>> {
     Ok(Json(compatibility::list(&state, &id, &version, query.selector.as_deref(), &paging).await?))

@@ -4,7 +4,7 @@ use super::{Call, content, not_modified, run_to_completion};
 use crate::registry::auth::{Action, Rollout};
 use crate::registry::error::{Attempt as _, Result};
 use crate::registry::names::{Digest, RepositoryName};
-use crate::registry::range::{RequestedRange, asked};
+use crate::registry::range::{RequestedRange, requested_range};
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
 use http::header::{ACCEPT_RANGES, CONTENT_RANGE, RANGE};
@@ -30,7 +30,7 @@ pub(super) async fn get(call: &Call, name: &RepositoryName, digest: &Digest) -> 
     if call.has(digest) {
         return Ok(not_modified(digest));
     }
-    let (status, first, length) = match asked(call.header(&RANGE), size) {
+    let (status, first, length) = match requested_range(call.header(&RANGE), size) {
         RequestedRange::Whole => (StatusCode::OK, 0, size),
         RequestedRange::Part(first, length) => (StatusCode::PARTIAL_CONTENT, first, length),
         RequestedRange::Unsatisfiable => {

@@ -17,12 +17,12 @@ use margrave_oci::mirror;
 
 /// The same request for the mirrored repository.
 pub(super) fn resolve(call: &Call, route: Route) -> Result<Route> {
-    let meant = |name: RepositoryName| repository(call, name);
+    let in_repository = |name: RepositoryName| repository(call, name);
     Ok(match route {
-        Route::Tags(name) => Route::Tags(meant(name)?),
-        Route::Referrers(name, digest) => Route::Referrers(meant(name)?, digest),
-        Route::Blob(name, digest) => Route::Blob(meant(name)?, digest),
-        Route::Manifest(name, reference) => Route::Manifest(meant(name)?, reference),
+        Route::Tags(name) => Route::Tags(in_repository(name)?),
+        Route::Referrers(name, digest) => Route::Referrers(in_repository(name)?, digest),
+        Route::Blob(name, digest) => Route::Blob(in_repository(name)?, digest),
+        Route::Manifest(name, reference) => Route::Manifest(in_repository(name)?, reference),
         other @ (Route::Base | Route::Catalog | Route::Uploads(_) | Route::Upload(..)) => other,
     })
 }

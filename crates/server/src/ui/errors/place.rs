@@ -47,17 +47,17 @@ impl Place {
     }
 
     /// Links to continue with, the most specific first.
-    pub(super) fn ways(&self, status: StatusCode, came_from: Option<String>) -> Vec<(String, String)> {
+    pub(super) fn links(&self, status: StatusCode, came_from: Option<String>) -> Vec<(String, String)> {
         let (list, name) = self.list;
-        let mut ways = Vec::new();
+        let mut links = Vec::new();
         if let Some(thing) = self.thing.clone().filter(|_| status != StatusCode::NOT_FOUND) {
-            ways.push((thing, "View the current state".to_owned()));
+            links.push((thing, "View the current state".to_owned()));
         }
-        ways.push((list.to_owned(), name.to_owned()));
-        if let Some(back) = came_from.filter(|back| ways.iter().all(|(known, _)| known != back)) {
-            ways.push((back, "Back to the previous page".to_owned()));
+        links.push((list.to_owned(), name.to_owned()));
+        if let Some(back) = came_from.filter(|back| links.iter().all(|(known, _)| known != back)) {
+            links.push((back, "Back to the previous page".to_owned()));
         }
-        ways
+        links
     }
 
     /// The last audit record of an object that does not exist.
@@ -96,10 +96,10 @@ mod tests {
     fn reads_the_subject_from_an_address() {
         let place = Place::read(&Method::POST, "/devices/hall-3/hall-3/camera%201");
         assert_eq!(place.subject.as_deref(), Some("device/hall-3/hall-3/camera 1"));
-        let ways = place.ways(StatusCode::CONFLICT, Some("/devices".to_owned()));
-        assert_eq!(ways[0].0, "/devices/hall-3/hall-3/camera%201", "the object comes first");
-        assert_eq!(ways[1], ("/devices".to_owned(), "All devices".to_owned()));
-        assert_eq!(ways.len(), 2, "no link twice");
+        let links = place.links(StatusCode::CONFLICT, Some("/devices".to_owned()));
+        assert_eq!(links[0].0, "/devices/hall-3/hall-3/camera%201", "the object comes first");
+        assert_eq!(links[1], ("/devices".to_owned(), "All devices".to_owned()));
+        assert_eq!(links.len(), 2, "no link twice");
         assert_eq!(Place::read(&Method::GET, "/nothing").subject, None);
         assert_eq!(Place::read(&Method::GET, "/deploy/1/version").subject, None);
     }

@@ -49,17 +49,17 @@ struct Typed {
 
 #[derive(Template)]
 #[template(path = "bulk/ask.html", blocks = ["live", "nav"])]
-struct AskPage {
+struct ConfirmPage {
     shell: Shell,
-    question: Confirmation,
+    confirmation: Confirmation,
     first: Vec<String>,
     rest: Vec<String>,
 }
-pages!(AskPage);
+pages!(ConfirmPage);
 
-impl AskPage {
+impl ConfirmPage {
     fn is_wrong(&self, field: &str) -> bool {
-        self.question.wrong.iter().any(|(known, _)| *known == field)
+        self.confirmation.wrong.iter().any(|(known, _)| *known == field)
     }
 }
 
@@ -70,7 +70,7 @@ struct DonePage {
     /// For `data-reason`.
     code: &'static str,
     changed: u64,
-    said: String,
+    notice: String,
     refused: Vec<Refused>,
     /// The address of the next batch, and the batch size.
     next: Option<String>,
@@ -79,12 +79,12 @@ struct DonePage {
 }
 pages!(DonePage);
 
-async fn ask(visit: &Visit, section: Section, mut question: Confirmation) -> PageResult {
-    let shell = visit.shell(section, question.title.clone()).await?;
-    let mut first = std::mem::take(&mut question.names);
+async fn confirm(visit: &Visit, section: Section, mut confirmation: Confirmation) -> PageResult {
+    let shell = visit.shell(section, confirmation.title.clone()).await?;
+    let mut first = std::mem::take(&mut confirmation.names);
     let rest = first.split_off(first.len().min(NAMED_MAX));
-    let status = if question.wrong.is_empty() { StatusCode::OK } else { StatusCode::UNPROCESSABLE_ENTITY };
-    visit.show_with(status, &AskPage { shell, question, first, rest })
+    let status = if confirmation.wrong.is_empty() { StatusCode::OK } else { StatusCode::UNPROCESSABLE_ENTITY };
+    visit.show_with(status, &ConfirmPage { shell, confirmation, first, rest })
 }
 
 /// Redirects to the list if everything succeeded; otherwise shows what was rejected, and links to the next batch.
@@ -92,12 +92,12 @@ async fn done(
     posted: &Posted,
     section: Section,
     outcome: Outcome,
-    (code, said): (&'static str, String),
+    (code, notice): (&'static str, String),
     next: Option<String>,
     back: String,
 ) -> PageResult {
     if outcome.refused.is_empty() && next.is_none() {
-        return Ok(go(&back, Some((code, &said))));
+        return Ok(go(&back, Some((code, &notice))));
     }
     let title = match outcome.refused.len() as u64 {
         0 => "Batch completed".to_owned(),
@@ -105,7 +105,7 @@ async fn done(
     };
     let shell = posted.visit.shell(section, title).await?;
     let page =
-        DonePage { shell, code, changed: outcome.done, said, refused: outcome.refused, next, most: BULK_MAX, back };
+        DonePage { shell, code, changed: outcome.done, notice, refused: outcome.refused, next, most: BULK_MAX, back };
     posted.visit.show(&page)
 }
 
@@ -121,10 +121,10 @@ fn part(chosen: usize, matching: u64) -> String {
 
 /// `Set label line=7 on 12 devices; 3 unchanged.`
 fn result_notice(outcome: &Outcome, before: &str, noun: &str, after: &str) -> String {
-    let said = format!("{before}{}{after}", words::count(outcome.done, noun));
+    let notice = format!("{before}{}{after}", words::count(outcome.done, noun));
     match outcome.already {
-        0 => format!("{said}."),
-        already => format!("{said}; {} unchanged.", words::thousands(already)),
+        0 => format!("{notice}."),
+        already => format!("{notice}; {} unchanged.", words::thousands(already)),
     }
 }
 

@@ -4,4 +4,4 @@ pub(super) mod add;
 pub(super) mod application;
 pub(super) mod compatibility;
 pub(super) mod copies;
-pub(super) mod shelf;
+pub(super) mod catalog_view;

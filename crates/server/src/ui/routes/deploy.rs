@@ -52,7 +52,7 @@ pub(super) fn steps_of(draft: &Draft) -> Vec<(&'static str, &'static str)> {
         [("version", "Version"), ("devices", "Devices"), ("configuration", "Configuration"), ("review", "Review")];
     let has = |step: &str| match step {
         "version" => matches!(draft.kind, Kind::Create | Kind::Upgrade),
-        "devices" => draft.kind == Kind::Create || draft.is_wide(),
+        "devices" => draft.kind == Kind::Create || draft.is_by_device(),
         "configuration" => draft.kind != Kind::Remove,
         _ => true,
     };
@@ -70,13 +70,13 @@ pub(super) struct DraftLink {
 }
 
 /// `back`: the page that lists them, to return to after discarding one.
-pub(super) async fn begun(visit: &Visit, shell: &Shell, back: &str) -> Result<Vec<DraftLink>, UiError> {
+pub(super) async fn started(visit: &Visit, shell: &Shell, back: &str) -> Result<Vec<DraftLink>, UiError> {
     let open = drafts::open(&visit.state, visit.caller()).await?.into_iter();
     let shown = |open: drafts::Open| DraftLink {
-        title: title(&open.kept.draft, shell.names()),
-        link: format!("/deploy/{}/{}", open.kept.id, open.kept.draft.step()),
-        detail: detail(&open.kept.draft),
-        discard: link(&format!("/deploy/{}/discard", open.kept.id), &[("to", back)]),
+        title: title(&open.stored.draft, shell.names()),
+        link: format!("/deploy/{}/{}", open.stored.id, open.stored.draft.step()),
+        detail: detail(&open.stored.draft),
+        discard: link(&format!("/deploy/{}/discard", open.stored.id), &[("to", back)]),
         at: shell.ago_at(&open.at),
     };
     Ok(open.map(shown).collect())
@@ -110,16 +110,16 @@ fn detail(draft: &Draft) -> String {
     if draft.kind == Kind::Remove { devices } else { format!("{}, {devices}", draft.version) }
 }
 
-pub(super) async fn steps(state: &ServerState, kept: &StoredDraft, here: &str) -> Result<Steps, UiError> {
+pub(super) async fn steps(state: &ServerState, stored: &StoredDraft, here: &str) -> Result<Steps, UiError> {
     let overview = overview::get(state).await?;
-    let draft = &kept.draft;
+    let draft = &stored.draft;
     let name = overview.names.get(&draft.application).unwrap_or(&draft.application).clone();
     let title = title(draft, &overview.names);
     let all = steps_of(draft);
     let place = all.iter().position(|(step, _)| *step == here).unwrap_or_default();
     Ok(Steps {
-        id: kept.id.to_string(),
-        revision: kept.revision,
+        id: stored.id.to_string(),
+        revision: stored.revision,
         // A removal covers all versions.
         version: if draft.kind == Kind::Remove { String::new() } else { draft.version.clone() },
         form: if here == "configuration" { "configuration" } else { "step" },
@@ -136,7 +136,7 @@ pub(super) async fn steps(state: &ServerState, kept: &StoredDraft, here: &str) -
             .map(|(index, (step, name))| Step {
                 key: step,
                 name,
-                link: format!("/deploy/{}/{step}", kept.id),
+                link: format!("/deploy/{}/{step}", stored.id),
                 done: index < place,
                 here: index == place,
             })
@@ -157,16 +157,16 @@ pub(super) fn read_device(value: &str) -> Option<DeviceRef> {
 }
 
 /// The URL of a button that leads to another step and saves the form, valid or not.
-pub(super) fn elsewhere(kept: &StoredDraft, go: &str) -> Option<String> {
-    let wanted = go.strip_prefix("step:")?;
-    let (step, _) = steps_of(&kept.draft).into_iter().find(|(step, _)| *step == wanted)?;
-    Some(format!("/deploy/{}/{step}", kept.id))
+pub(super) fn elsewhere(stored: &StoredDraft, go: &str) -> Option<String> {
+    let requested = go.strip_prefix("step:")?;
+    let (step, _) = steps_of(&stored.draft).into_iter().find(|(step, _)| *step == requested)?;
+    Some(format!("/deploy/{}/{step}", stored.id))
 }
 
 /// The step after one.
-pub(super) fn next(kept: &StoredDraft, step: &str) -> String {
-    let all = steps_of(&kept.draft);
+pub(super) fn next(stored: &StoredDraft, step: &str) -> String {
+    let all = steps_of(&stored.draft);
     let place = all.iter().position(|(known, _)| *known == step).unwrap_or_default();
     let next = all.get(place + 1).or(all.last()).map_or("review", |(step, _)| step);
-    format!("/deploy/{}/{next}", kept.id)
+    format!("/deploy/{}/{next}", stored.id)
 }

@@ -4,7 +4,7 @@ pub(super) mod add;
 pub(super) mod client;
 pub(super) mod detail;
 pub(super) mod filter;
-mod forget;
+mod delete_record;
 mod label;
 pub(super) mod list;
 
@@ -52,21 +52,22 @@ impl Row {
 
     /// How many of the desired applications the device reports as running; `None` without desired applications.
     pub(super) fn runs(&self) -> Option<String> {
-        let Running { wanted, running, .. } = self.running;
-        (wanted > 0).then(|| format!("{running}/{wanted} running"))
+        let Running { desired, running, .. } = self.running;
+        (desired > 0).then(|| format!("{running}/{desired} running"))
     }
 
     /// What the device reports about the desired applications, by state.
     pub(super) fn reported(&self) -> Vec<Markup> {
-        let Running { running, failed, in_progress, unheard, .. } = self.running;
+        let Running { running, failed, in_progress, unreported, .. } = self.running;
         let kinds = [
             (running, "installed", "good", "check", "running"),
             (in_progress, "installing", "busy", "turning", "in progress"),
             (failed, "failed", "bad", "cross", "failed"),
-            (unheard, "unknown", "idle", "clock", "not reported yet"),
+            (unreported, "unknown", "idle", "clock", "not reported yet"),
         ];
-        let said = kinds.into_iter().filter(|(count, ..)| *count > 0);
-        said.map(|(count, key, tone, symbol, words)| markup::state(key, tone, symbol, &format!("{count} {words}")))
+        let present = kinds.into_iter().filter(|(count, ..)| *count > 0);
+        present
+            .map(|(count, key, tone, symbol, words)| markup::state(key, tone, symbol, &format!("{count} {words}")))
             .collect()
     }
 }
@@ -129,24 +130,24 @@ pub(super) fn client_state(state: ClientState) -> Markup {
 /// The same as [`chip`], as text.
 fn chip_text(placed: &PlacedDeployment, names: &HashMap<String, String>) -> String {
     let name = names.get(&placed.application).unwrap_or(&placed.application);
-    let look = words::deployment_state_badge(placed.deployment_state);
-    format!("{name} {}, {}", placed.version, look.word)
+    let style = words::deployment_state_badge(placed.deployment_state);
+    format!("{name} {}, {}", placed.version, style.word)
 }
 
 /// A desired application, with its state.
 fn chip(placed: &PlacedDeployment, names: &HashMap<String, String>) -> Markup {
     let name = names.get(&placed.application).unwrap_or(&placed.application);
-    let look = words::deployment_state_badge(placed.deployment_state);
+    let style = words::deployment_state_badge(placed.deployment_state);
     Markup::trusted(format!(
         "<a class=\"chip tone-{}\" data-state=\"{}\" href=\"/deployments/{}\" title=\"{}\">{}{} {}<span class=\"unseen\">, {}</span></a>",
-        look.tone,
-        look.key,
+        style.tone,
+        style.key,
         markup::escape(&placed.id),
-        markup::escape(look.word),
-        markup::icon(look.symbol),
+        markup::escape(style.word),
+        markup::icon(style.symbol),
         markup::escape(name),
         markup::escape(&placed.version),
-        markup::escape(look.word)
+        markup::escape(style.word)
     ))
 }
 

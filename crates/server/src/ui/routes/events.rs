@@ -8,7 +8,7 @@ use crate::app::paging::whole;
 use crate::app::period::{self, End, Period};
 use crate::ui::markup::Markup;
 use crate::ui::routes::heads::Heads;
-use crate::ui::routes::query::{Asked, link};
+use crate::ui::routes::query::{Params, link};
 use crate::ui::visit::{PageResult, Section, Shell, Visit, pages};
 use crate::ui::words::actions as words;
 use askama::Template;
@@ -133,9 +133,9 @@ struct ListFilter {
 }
 
 impl ListFilter {
-    fn read(asked: &Asked, path: &'static str, names: &[&'static str]) -> Self {
-        let members = names.iter().map(|name| (*name, asked.text(name))).collect();
-        Self { path, members, later: asked.get("after").is_some() }
+    fn read(params: &Params, path: &'static str, names: &[&'static str]) -> Self {
+        let members = names.iter().map(|name| (*name, params.text(name))).collect();
+        Self { path, members, later: params.get("after").is_some() }
     }
 
     fn text(&self, name: &str) -> String {
@@ -249,10 +249,10 @@ fn or_filter_errors<T>(found: AppResult<Page<T>>) -> AppResult<Found<T>> {
     }
 }
 
-pub(in crate::ui) async fn events(visit: Visit, asked: Asked) -> PageResult {
+pub(in crate::ui) async fn events(visit: Visit, params: Params) -> PageResult {
     let overview = overview::get(&visit.state).await?;
     let narrowed = ListFilter::read(
-        &asked,
+        &params,
         "/events",
         &["kind", "device", "client", "application", "since", "from", "until", "sort"],
     );
@@ -268,7 +268,7 @@ pub(in crate::ui) async fn events(visit: Visit, asked: Asked) -> PageResult {
                 until: until.map(|at| at.to_string()),
                 ..EventsFilter::default()
             };
-            events::history(&visit.state, filter, None, order, &asked.paging()).await
+            events::history(&visit.state, filter, None, order, &params.paging()).await
         }
         Err(error) => Err(error),
     };
@@ -353,10 +353,10 @@ pub(in crate::ui) fn about(record: &AuditRecord, names: &HashMap<String, String>
     (audit::about(&record.subject, state, names), link)
 }
 
-pub(in crate::ui) async fn records(visit: Visit, asked: Asked) -> PageResult {
+pub(in crate::ui) async fn records(visit: Visit, params: Params) -> PageResult {
     let overview = overview::get(&visit.state).await?;
     let narrowed =
-        ListFilter::read(&asked, "/audit", &["actor", "action", "subject", "since", "from", "until", "sort"]);
+        ListFilter::read(&params, "/audit", &["actor", "action", "subject", "since", "from", "until", "sort"]);
     let found = match narrowed.period(&visit) {
         Ok(Period { since, until }) => {
             let query = audit::Query {
@@ -367,12 +367,12 @@ pub(in crate::ui) async fn records(visit: Visit, asked: Asked) -> PageResult {
                 since: since.map(|at| at.to_string()),
                 until: until.map(|at| at.to_string()),
             };
-            audit::search(&visit.state, &query, None, narrowed.order(), &asked.paging()).await
+            audit::search(&visit.state, &query, None, narrowed.order(), &params.paging()).await
         }
         Err(error) => Err(error),
     };
     let (page, wrong, errors) = or_filter_errors(found)?;
-    let checked = if asked.get("check").is_some() {
+    let checked = if params.get("check").is_some() {
         let found = audit::verify(&visit.state).await?;
         let words = match found.broken_at {
             None => format!("Verified: {} records, no gaps or changes.", found.records),

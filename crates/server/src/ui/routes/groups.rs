@@ -6,12 +6,12 @@ use crate::app::groups::{self, MembershipDiff};
 use crate::app::overview;
 use crate::app::paging::Paging;
 use crate::app::sorting::Order;
-use crate::ui::ask::{Confirmation, ask};
+use crate::ui::confirm::{Confirmation, confirm};
 use crate::ui::errors::UiError;
 use crate::ui::form::Posted;
 use crate::ui::routes::devices::{Row, row};
 use crate::ui::routes::heads::{Compare, Heads, sort_rows};
-use crate::ui::routes::query::Asked;
+use crate::ui::routes::query::Params;
 use crate::ui::visit::{PageResult, Section, Shell, Visit, go, pages};
 use crate::ui::words;
 use askama::Template;
@@ -48,7 +48,7 @@ struct EditPage {
     effect: String,
     counted: String,
     /// The effect was just shown, and the operator has to confirm it.
-    asked: bool,
+    needs_confirmation: bool,
     comment: String,
     wrong: Option<FormErrors>,
 }
@@ -75,14 +75,14 @@ impl EditPage {
     }
 }
 
-pub(in crate::ui) async fn list(visit: Visit, asked: Asked) -> PageResult {
-    let page = groups::list(&visit.state, &asked.paging()).await?;
+pub(in crate::ui) async fn list(visit: Visit, params: Params) -> PageResult {
+    let page = groups::list(&visit.state, &params.paging()).await?;
     let mut shown = Vec::with_capacity(page.items.len());
     for group in page.items {
         let members = members(&visit, &group.name).await?;
         shown.push((group, members));
     }
-    let sort = asked.text("sort");
+    let sort = params.text("sort");
     let columns: [(&str, Compare<(Group, u64)>); 2] = [
         ("name", |(one, _), (other, _)| one.name.cmp(&other.name)),
         ("devices", |(_, one), (_, other)| one.cmp(other)),
@@ -124,10 +124,10 @@ pub(in crate::ui) async fn check(Path(name): Path<String>, posted: Posted) -> Pa
     posted.visit.show(&page)
 }
 
-pub(in crate::ui) async fn edit(visit: Visit, asked: Asked, Path(name): Path<String>) -> PageResult {
+pub(in crate::ui) async fn edit(visit: Visit, params: Params, Path(name): Path<String>) -> PageResult {
     let group = groups::get(&visit.state, &name).await?;
-    if asked.get("ask").as_deref() == Some("delete") {
-        let question = Confirmation {
+    if params.get("ask").as_deref() == Some("delete") {
+        let confirmation = Confirmation {
             title: format!("Delete group {name}?"),
             text: vec!["Its devices and their deployments do not change.".to_owned()],
             devices: Some(0),
@@ -138,7 +138,7 @@ pub(in crate::ui) async fn edit(visit: Visit, asked: Asked, Path(name): Path<Str
             danger: true,
             back: format!("/groups/{name}"),
         };
-        return ask(&visit, Section::Devices, question).await;
+        return confirm(&visit, Section::Devices, confirmation).await;
     }
     let shell = visit.shell(Section::Devices, format!("{name} - Group")).await?;
     let mut page = EditPage::of(shell, Some(group), name);
@@ -162,7 +162,7 @@ impl EditPage {
             rows: Vec::new(),
             applications: Vec::new(),
             effect: String::new(),
-            asked: false,
+            needs_confirmation: false,
             comment: String::new(),
             wrong: None,
         }
@@ -228,7 +228,7 @@ pub(in crate::ui) async fn update(Path(name): Path<String>, posted: Posted) -> P
         selector.clone_into(&mut page.selector);
         posted.form.text("description").clone_into(&mut page.description);
         posted.form.text("comment").clone_into(&mut page.comment);
-        page.asked = true;
+        page.needs_confirmation = true;
         return posted.visit.show(&page);
     }
     match groups::put(state, caller, &name, body(&posted), Some(revision.unwrap_or_default())).await {

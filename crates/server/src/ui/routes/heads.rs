@@ -28,10 +28,10 @@ enum Kind {
 
 impl Heads {
     pub(in crate::ui::routes) fn new(path: &str, members: &[(&str, &str)], sort: &str) -> Self {
-        let kept = members.iter().filter(|(_, value)| !value.is_empty());
+        let stored = members.iter().filter(|(_, value)| !value.is_empty());
         Self {
             path: path.to_owned(),
-            members: kept.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+            members: stored.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
             sort: sort.to_owned(),
             kind: Kind::Link,
         }

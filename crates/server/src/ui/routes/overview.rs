@@ -4,7 +4,7 @@ use crate::app::overview::{self, Failure, Hour, Overview};
 use crate::app::rollouts::RolloutWithDevice;
 use crate::ui::chart;
 use crate::ui::markup::Markup;
-use crate::ui::routes::deploy::{DraftLink, begun};
+use crate::ui::routes::deploy::{DraftLink, started};
 use crate::ui::routes::query::{device_link, link};
 use crate::ui::routes::tiles::Tile;
 use crate::ui::visit::{PageResult, Section, Shell, Visit, pages};
@@ -29,7 +29,7 @@ struct OverviewPage {
     /// The drafts of this operator.
     drafts: Vec<DraftLink>,
     /// Devices with an active enrollment token, if there are no devices yet.
-    invited: Vec<String>,
+    awaiting_enrollment: Vec<String>,
     installs: Markup,
     contacts: Markup,
     /// Nothing needs attention.
@@ -90,14 +90,18 @@ pub(in crate::ui) async fn show(visit: Visit) -> PageResult {
             since: offline.since.map_or_else(|| Markup::text("never"), |at| shell.ago_at(&at)),
         })
         .collect();
-    let shown = |told: &RolloutWithDevice| shown_rollout(&overview, told.clone());
+    let shown = |with_device: &RolloutWithDevice| shown_rollout(&overview, with_device.clone());
     let devices = overview.devices.values().sum();
     let page = OverviewPage {
         in_progress: overview.in_progress.iter().map(shown).collect(),
         rollouts: overview.rollouts.iter().map(shown).collect(),
-        invited: if devices == 0 { super::devices::list::invited(&visit).await? } else { Vec::new() },
+        awaiting_enrollment: if devices == 0 {
+            super::devices::list::awaiting_enrollment(&visit).await?
+        } else {
+            Vec::new()
+        },
         devices,
-        drafts: begun(&visit, &shell, "/").await?,
+        drafts: started(&visit, &shell, "/").await?,
         tiles,
         calm: failures.is_empty() && offline.is_empty() && overview.summary.clients.pending == 0,
         failures,
@@ -169,10 +173,10 @@ fn rollout_badge(state: RolloutState) -> words::Badge {
     words::Badge { key: state.as_str(), word, tone, symbol }
 }
 
-pub(super) fn shown_rollout(overview: &Overview, told: RolloutWithDevice) -> ShownRollout {
-    let name = overview.names.get(&told.rollout.application).unwrap_or(&told.rollout.application);
-    let title = rollout_title(name, &told);
-    let rollout = told.rollout;
+pub(super) fn shown_rollout(overview: &Overview, with_device: RolloutWithDevice) -> ShownRollout {
+    let name = overview.names.get(&with_device.rollout.application).unwrap_or(&with_device.rollout.application);
+    let title = rollout_title(name, &with_device);
+    let rollout = with_device.rollout;
     let outcome = rollout.outcome();
     let (done, failed) = (outcome.done(), outcome.of(DeploymentState::Failed));
     let progress = chart::RolloutProgress { total: rollout.total, done, failed };

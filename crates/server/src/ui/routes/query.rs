@@ -11,9 +11,9 @@ pub(super) const ROWS: u32 = 100;
 
 /// The query of an address, by name. Empty values count as absent.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Asked(Form);
+pub(super) struct Params(Form);
 
-impl<S: Send + Sync> FromRequestParts<S> for Asked {
+impl<S: Send + Sync> FromRequestParts<S> for Params {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
@@ -21,7 +21,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Asked {
     }
 }
 
-impl Asked {
+impl Params {
     pub(super) fn get(&self, name: &str) -> Option<String> {
         self.0.given(name)
     }

@@ -13,10 +13,10 @@ use crate::app::paging::Paging;
 use crate::app::rollouts::{self, NEWEST_FIRST, RolloutFilter};
 use crate::app::sorting::Order;
 use crate::app::{overview, value_format};
-use crate::ui::ask::ask;
+use crate::ui::confirm::confirm;
 use crate::ui::form::Posted;
 use crate::ui::routes::heads::Heads;
-use crate::ui::routes::query::{Asked, device_link, link};
+use crate::ui::routes::query::{Params, device_link, link};
 use crate::ui::visit::{PageResult, Section, Shell, Visit, go, pages};
 use crate::ui::words;
 use askama::Template;
@@ -75,32 +75,32 @@ struct RolloutPage {
     /// Its deployments that can be changed or removed together.
     these: u64,
     /// Configuration of the rollout, by parameter name.
-    answers: Vec<(String, String)>,
+    values: Vec<(String, String)>,
     /// The named ones, each with a link to the device.
     skipped: Vec<(String, rollouts::Skipped)>,
     skipped_more: usize,
 }
 pages!(RolloutPage);
 
-pub(in crate::ui) async fn list(visit: Visit, asked: Asked) -> PageResult {
+pub(in crate::ui) async fn list(visit: Visit, params: Params) -> PageResult {
     let overview = overview::get(&visit.state).await?;
-    let paging = Paging { limit: Some(ROLLOUTS_MAX), after: asked.get("after") };
-    let (application, state) = (asked.text("application"), asked.text("state"));
+    let paging = Paging { limit: Some(ROLLOUTS_MAX), after: params.get("after") };
+    let (application, state) = (params.text("application"), params.text("state"));
     let over = match state.as_str() {
         "in-progress" => Some(false),
         "completed" => Some(true),
         _ => None,
     };
-    let wanted = RolloutFilter { application: asked.get("application"), over };
-    let named = Sort::parse(&asked.text("sort"));
+    let requested = RolloutFilter { application: params.get("application"), over };
+    let named = Sort::parse(&params.text("sort"));
     let sort = named.unwrap_or(NEWEST_FIRST);
-    let page = rollouts::list_filtered_rollouts(&visit.state, &wanted, sort, &paging).await?;
+    let page = rollouts::list_filtered_rollouts(&visit.state, &requested, sort, &paging).await?;
     let order = named.map(|sort| sort.to_string()).unwrap_or_default();
     let filter = [("application", application.as_str()), ("state", &state)];
     let at = |after: &str| link("/rollouts", &[filter[0], filter[1], ("sort", &order), ("after", after)]);
     let listing = ListPage {
         shell: visit.shell(Section::Deployments, "Rollouts").await?,
-        rollouts: page.items.into_iter().map(|told| shown_rollout(&overview, told)).collect(),
+        rollouts: page.items.into_iter().map(|with_device| shown_rollout(&overview, with_device)).collect(),
         heads: Heads::new("/rollouts", &filter, &sort.to_string()),
         sorted: named.is_some(),
         next: page.next.map(|next| at(&next)),
@@ -111,29 +111,31 @@ pub(in crate::ui) async fn list(visit: Visit, asked: Asked) -> PageResult {
     visit.show(&listing)
 }
 
-pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<String>) -> PageResult {
+pub(in crate::ui) async fn show(visit: Visit, params: Params, Path(id): Path<String>) -> PageResult {
     let state = &visit.state;
     let overview = overview::get(state).await?;
-    let told = rollouts::told(state, &id).await?;
-    let name = overview.names.get(&told.rollout.application).unwrap_or(&told.rollout.application).clone();
-    let title = rollout_title(&name, &told);
-    let rollout = told.rollout.clone();
-    match asked.get("ask").as_deref() {
-        Some("cancel") => return ask(&visit, Section::Deployments, asks::cancelling(&name, &rollout)).await,
-        Some("again") => return ask(&visit, Section::Deployments, asks::retrying_failed(&name, &rollout)).await,
-        Some("withdraw") => return ask(&visit, Section::Deployments, asks::withdrawing_offline(&name, &rollout)).await,
+    let with_device = rollouts::with_device(state, &id).await?;
+    let name = overview.names.get(&with_device.rollout.application).unwrap_or(&with_device.rollout.application).clone();
+    let title = rollout_title(&name, &with_device);
+    let rollout = with_device.rollout.clone();
+    match params.get("ask").as_deref() {
+        Some("cancel") => return confirm(&visit, Section::Deployments, asks::cancelling(&name, &rollout)).await,
+        Some("again") => return confirm(&visit, Section::Deployments, asks::retrying_failed(&name, &rollout)).await,
+        Some("withdraw") => {
+            return confirm(&visit, Section::Deployments, asks::withdrawing_offline(&name, &rollout)).await;
+        }
         _ => {}
     }
-    let word = asked.text("state");
+    let word = params.text("state");
     let deployment_state = DeploymentState::ALL.into_iter().find(|known| known.as_str() == word);
     let query = Query { rollout: Some(id.clone()), state: deployment_state, with_absent: true, ..Query::default() };
     let removing = rollout.kind == RolloutKind::Remove;
     let counts = rollout.deployments.clone().unwrap_or_default();
-    let named = Order::of_page(&asked.text("sort"));
+    let named = Order::of_page(&params.text("sort"));
     let by_state = word.is_empty() && counts.total() <= BY_STATE_MAX;
     let order = if named.sort.is_none() && by_state { Order::of_page("state") } else { named };
     let sort = order.sort.map(|sort| sort.to_string()).unwrap_or_default();
-    let page = deployments::list_in_order(state, &query, None, order, &asked.paging()).await?;
+    let page = deployments::list_in_order(state, &query, None, order, &params.paging()).await?;
     let path = format!("/rollouts/{id}");
     let at = |state: &str, after: &str| {
         // The position after a page belongs to its order.
@@ -169,22 +171,22 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
     });
     let skipped: Vec<_> = skipped.collect();
     let names = drafts::names(state, &rollout.application, &rollout.version).await;
-    let said = |(name, value): (&String, &serde_json::Value)| {
+    let shown_value = |(name, value): (&String, &serde_json::Value)| {
         (names.get(name).unwrap_or(name).clone(), value_format::answer(value))
     };
     let page = RolloutPage {
-        answers: rollout.values.iter().map(said).collect(),
+        values: rollout.values.iter().map(shown_value).collect(),
         skipped_more: rollout.skipped.len().saturating_sub(skipped.len()),
         skipped,
         shell: visit.shell(Section::Deployments, head).await?,
-        shown: shown_rollout(&overview, told),
+        shown: shown_rollout(&overview, with_device),
         tiles,
         heads: Heads::new(&path, &[("state", &word)], &sort),
         sorting: page.in_progress,
         rows,
         simulated,
         next: page.next.map(|next| at(&word, &next)),
-        first: asked.get("after").map(|_| at(&word, "")),
+        first: params.get("after").map(|_| at(&word, "")),
         state: word.clone(),
         sentence,
         in_progress,
@@ -205,7 +207,7 @@ fn sentence(rollout: &Rollout) -> String {
     let left = rollout.total.saturating_sub(rollout.published);
     let outcome = rollout.outcome();
     let (done, failed) = (outcome.done(), outcome.of(DeploymentState::Failed));
-    let mut said = if !rollout.finished {
+    let mut sentence = if !rollout.finished {
         "Publishing to the devices.".to_owned()
     } else if left > 0 {
         format!("Cancelled; {} not updated. The others continue.", words::count(left, "device"))
@@ -248,8 +250,8 @@ fn sentence(rollout: &Rollout) -> String {
         all if all == rollout.total => " Later rollouts have changed all of its deployments.",
         _ => " Later rollouts have changed some of its deployments.",
     };
-    said.push_str(since);
-    said
+    sentence.push_str(since);
+    sentence
 }
 
 pub(in crate::ui) async fn act(Path(id): Path<String>, posted: Posted) -> PageResult {
@@ -262,7 +264,7 @@ pub(in crate::ui) async fn act(Path(id): Path<String>, posted: Posted) -> PageRe
         "withdraw" => {
             // When the form is sent again, the idempotency record has the rollout.
             if let Some(call) = posted.call(0)
-                && let Some(rollout) = idempotency::kept::<Rollout>(state, &call).await?
+                && let Some(rollout) = idempotency::stored::<Rollout>(state, &call).await?
             {
                 return Ok(go(&format!("/rollouts/{}", rollout.id), None));
             }
@@ -285,12 +287,15 @@ pub(in crate::ui) async fn act(Path(id): Path<String>, posted: Posted) -> PageRe
         }
         "cancel" => {
             let left = rollouts::cancel(state, caller, &id, reason).await?;
-            let said = match left {
+            let sentence = match left {
                 0 => "Already published to all devices; nothing left to cancel.".to_owned(),
                 1 => "Cancelled: 1 device stays unchanged.".to_owned(),
                 left => format!("Cancelled: {} stay unchanged.", words::count(left, "device")),
             };
-            Ok(go(&format!("/rollouts/{id}"), Some((if left == 0 { "already-published" } else { "cancelled" }, &said))))
+            Ok(go(
+                &format!("/rollouts/{id}"),
+                Some((if left == 0 { "already-published" } else { "cancelled" }, &sentence)),
+            ))
         }
         _ => Err(AppError::refused(Code::Invalid, "missing or unknown `action` for the rollout").into()),
     }

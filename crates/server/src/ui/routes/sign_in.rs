@@ -8,7 +8,7 @@ use crate::state::ServerState;
 use crate::ui::assets;
 use crate::ui::errors::UiError;
 use crate::ui::form::Form;
-use crate::ui::routes::query::Asked;
+use crate::ui::routes::query::Params;
 use crate::ui::session::{origin, set_cookie};
 use crate::ui::visit::{PageResult, Visit, go, render};
 use crate::ui::words;
@@ -70,8 +70,8 @@ impl SignInError {
     }
 }
 
-pub(in crate::ui) async fn form(asked: Asked) -> PageResult {
-    let (to, ended) = (own(&asked.text("to")), asked.get("ended").is_some());
+pub(in crate::ui) async fn form(params: Params) -> PageResult {
+    let (to, ended) = (own(&params.text("to")), params.get("ended").is_some());
     render(StatusCode::OK, &SignIn { wrong: None, name: String::new(), to, ended, assets: assets::base() })
 }
 

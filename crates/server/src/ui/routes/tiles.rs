@@ -21,7 +21,7 @@ impl Tile {
         self.count > 0 || self.chosen
     }
 
-    pub(super) fn new(count: u64, look: Badge, link: String, chosen: bool) -> Self {
-        Self { count, tone: look.tone, key: look.key, state: look.into(), link, chosen }
+    pub(super) fn new(count: u64, style: Badge, link: String, chosen: bool) -> Self {
+        Self { count, tone: style.tone, key: style.key, state: style.into(), link, chosen }
     }
 }

@@ -16,7 +16,7 @@ pub(super) struct FactView {
     pub(super) code: String,
     pub(super) sentence: String,
     pub(super) since: Option<String>,
-    pub(super) way: Option<LinkTo>,
+    pub(super) link_to: Option<LinkTo>,
 }
 
 /// A link that replaces the command of the API.
@@ -37,15 +37,20 @@ pub(super) fn why(explanation: &Explanation, with_desired: bool) -> Vec<Part> {
         ("Waiting for", &explanation.waiting_for),
         ("Next steps", &explanation.next_steps),
     ];
-    let parts = all.into_iter().map(|(title, facts)| Part { title, facts: facts.iter().map(said).collect() });
+    let parts = all.into_iter().map(|(title, facts)| Part { title, facts: facts.iter().map(fact_view).collect() });
     parts.filter(|part| !part.facts.is_empty()).collect()
 }
 
-pub(super) fn said(fact: &Fact) -> FactView {
-    FactView { code: fact.code.clone(), sentence: fact.sentence.clone(), since: fact.since.clone(), way: way(fact) }
+pub(super) fn fact_view(fact: &Fact) -> FactView {
+    FactView {
+        code: fact.code.clone(),
+        sentence: fact.sentence.clone(),
+        since: fact.since.clone(),
+        link_to: link_to(fact),
+    }
 }
 
-fn way(fact: &Fact) -> Option<LinkTo> {
+fn link_to(fact: &Fact) -> Option<LinkTo> {
     let (kind, about) = fact.about.as_deref()?.split_once('/')?;
     let plain = |link: String, words: &str| Some(LinkTo { link, words: words.to_owned(), action: None });
     match (fact.code.as_str(), kind) {
@@ -96,8 +101,8 @@ mod tests {
 
     #[track_caller]
     fn check(code: &str, about: &str, link: &str, words: &str) {
-        let way = way(&fact(code, about, &json!({ "device": "hall/press" }))).unwrap();
-        assert_eq!((way.link.as_str(), way.words.as_str()), (link, words));
+        let link_to = link_to(&fact(code, about, &json!({ "device": "hall/press" }))).unwrap();
+        assert_eq!((link_to.link.as_str(), link_to.words.as_str()), (link, words));
     }
 
     #[test]
@@ -122,8 +127,8 @@ mod tests {
 
     #[test]
     fn a_fact_without_a_page_has_no_link() {
-        assert_eq!(way(&fact("check-device", "client/press-07", &json!({}))), None);
+        assert_eq!(link_to(&fact("check-device", "client/press-07", &json!({}))), None);
         let nothing: Fact = serde_json::from_value(json!({ "code": "deploy", "sentence": "so it is" })).unwrap();
-        assert_eq!(way(&nothing), None);
+        assert_eq!(link_to(&nothing), None);
     }
 }

@@ -56,7 +56,7 @@ async fn a_new_token_works_until_it_is_revoked() {
     assert!(listed.iter().any(|listed| listed.id == token.id));
     admin.revoke_token(&token.id, Some("robots went home")).await.unwrap();
     assert_eq!(problem(robots.whoami().await).code, "unauthenticated");
-    assert_eq!(problem(admin.revoke_token("nobody", None).await).code, "not-found");
+    assert_eq!(problem(admin.revoke_token("absent", None).await).code, "not-found");
 }
 
 #[tokio::test]

@@ -36,8 +36,8 @@ async fn rejects_invalid_clients() {
     api.create_client(&body("press")).await.unwrap();
     assert_eq!(problem(api.create_client(&body("press")).await).code, "exists");
     assert_eq!(refused(api.create_client(&body("a/b")).await), ("invalid".to_owned(), vec!["id".to_owned()]));
-    assert_eq!(problem(api.client("nobody").await).code, "not-found");
-    assert_eq!(problem(api.accept_client("nobody", None).await).code, "not-found");
+    assert_eq!(problem(api.client("absent").await).code, "not-found");
+    assert_eq!(problem(api.accept_client("absent", None).await).code, "not-found");
     let pending = UpdateClient { state: ClientState::Pending, comment: None };
     assert_eq!(problem(api.update_client("press", &pending, None).await).code, "invalid");
 }
@@ -80,7 +80,7 @@ async fn issues_an_svid_for_the_callers_key_but_not_for_a_decommissioned_client(
     assert!(issued.wfm_url.starts_with("https://"), "{}", issued.wfm_url);
     let bad = IssueSvid { csr: "hello".to_owned(), valid_for_seconds: None };
     assert_eq!(refused(api.issue_svid("press", &bad).await), ("invalid".to_owned(), vec!["csr".to_owned()]));
-    assert_eq!(problem(api.issue_svid("nobody", &request).await).code, "not-found");
+    assert_eq!(problem(api.issue_svid("absent", &request).await).code, "not-found");
     api.decommission_client("press", None).await.unwrap();
     assert_eq!(problem(api.issue_svid("press", &request).await).code, "invalid");
 }

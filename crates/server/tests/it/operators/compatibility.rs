@@ -10,8 +10,8 @@ use margrave_api::devices::UpdateDevice;
 use serde_json::json;
 
 fn reasons(fit: &DeviceCompatibility, profile: &str) -> String {
-    let judged = fit.profiles.iter().find(|judged| judged.profile == profile).unwrap();
-    judged
+    let evaluated = fit.profiles.iter().find(|evaluated| evaluated.profile == profile).unwrap();
+    evaluated
         .reasons
         .iter()
         .map(|reason| format!("{}={:?}: {}", reason.rule, reason.outcome, reason.message))
@@ -62,12 +62,12 @@ async fn operator_labels_do_not_affect_compatibility_and_every_view_says_so() {
     press(&server, "press", &helm).await;
     let labels = [("site".to_owned(), Some("nord".to_owned()))].into_iter().collect();
     api.update_device("press", "press", &UpdateDevice { labels, comment: None }, None).await.unwrap();
-    let said = "needs the label `site` (`nord`), which the device does not report (the operator's label `site=nord` \
+    let text_found = "needs the label `site` (`nord`), which the device does not report (the operator's label `site=nord` \
                 does not count here: only labels reported by the device do)";
     let fits = api.application_compatibility(ID, "1.0.0", None, &PageQuery::default()).await.unwrap().items;
-    assert!(reasons(&fits[0], "cluster").contains(said), "{}", reasons(&fits[0], "cluster"));
+    assert!(reasons(&fits[0], "cluster").contains(text_found), "{}", reasons(&fits[0], "cluster"));
     let refused = problem(api.create_deployments(&create("1.0.0", on(&["press"]))).await);
-    assert!(refused.errors[0].message.contains(said), "{refused:?}");
+    assert!(refused.errors[0].message.contains(text_found), "{refused:?}");
     let page = Browser::signed_in(&server).await.get("/devices/press/press").await.text().await.unwrap();
     assert!(page.contains("data-reason=\"label-scope\""), "{page}");
 }

@@ -57,8 +57,8 @@ async fn reports_a_missing_component_and_still_adds_the_package() {
     let added = add(&api, &format!("{host}/line/vision"), &format!("{host}/line/chart")).await;
     let expected = format!("component `vision`: registry `{host}` does not have `line/chart:1.0.0` (not found)");
     assert_eq!(added.warnings, std::slice::from_ref(&expected));
-    let said = added.components_checked.unwrap();
-    assert_eq!((said.artifacts, said.missing, said.unknown), (2, 1, 0));
+    let text_found = added.components_checked.unwrap();
+    assert_eq!((text_found.artifacts, text_found.missing, text_found.unknown), (2, 1, 0));
     assert!(asked.lock().unwrap().iter().all(|line| line.starts_with("HEAD ")), "nothing is fetched: {asked:?}");
 
     // It stays reported, on the page with advice.
@@ -78,16 +78,16 @@ async fn reports_an_unreachable_registry_quickly() {
     let server = asking().await;
     let api = api(&server);
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let begun = Instant::now();
+    let started = Instant::now();
     let added = add(&api, &format!("{closed}/line/vision"), "registry.example/chart").await;
-    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
     let refused = format!(
         "component `vision`: registry `{closed}` could not be checked for `line/vision:1.0.0` (connection refused)"
     );
     let example = "component `vision`: registry `registry.example` does not exist (example domain)".to_owned();
     assert_eq!(added.warnings, [refused, example]);
-    let said = added.components_checked.unwrap();
-    assert_eq!((said.missing, said.unknown), (1, 1));
+    let text_found = added.components_checked.unwrap();
+    assert_eq!((text_found.missing, text_found.unknown), (1, 1));
 }
 
 #[tokio::test]
@@ -97,9 +97,9 @@ async fn does_not_wait_long_for_an_unresponsive_registry() {
     // Accepts the connection and never responds.
     let offline = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let host = offline.local_addr().unwrap();
-    let begun = Instant::now();
+    let started = Instant::now();
     let added = add(&api, &format!("{host}/line/vision"), &format!("{host}/line/chart")).await;
-    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
     assert!(added.warnings.iter().all(|warning| warning.contains("(no response within 4 s)")), "{:?}", added.warnings);
     assert_eq!(added.warnings.len(), 2);
 }

@@ -25,8 +25,8 @@ fn create(supplier: &Supplier) -> CreateCopy {
 }
 
 async fn over(api: &ApiClient, body: &CreateCopy) -> Copy {
-    let begun = api.create_copy(body).await.unwrap();
-    eventually("the copy is finished", async || api.copy(&begun.id).await.ok().filter(|copy| copy.state.is_over()))
+    let started = api.create_copy(body).await.unwrap();
+    eventually("the copy is finished", async || api.copy(&started.id).await.ok().filter(|copy| copy.state.is_over()))
         .await
 }
 
@@ -259,13 +259,14 @@ async fn a_copy_can_be_cancelled() {
     let offline = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let source = format!("oci://{}/apps/press:1.0.0", offline.local_addr().unwrap());
     let body = CreateCopy { source, plain_http: true, ..CreateCopy::default() };
-    let begun = api.create_copy(&body).await.unwrap();
+    let started = api.create_copy(&body).await.unwrap();
     let _connection = offline.accept().await.unwrap();
-    assert_eq!(api.copy(&begun.id).await.unwrap().state, CopyState::Running);
-    api.cancel_copy(&begun.id, Some("wrong one")).await.unwrap();
-    let copy =
-        eventually("the copy is finished", async || api.copy(&begun.id).await.ok().filter(|copy| copy.state.is_over()))
-            .await;
+    assert_eq!(api.copy(&started.id).await.unwrap().state, CopyState::Running);
+    api.cancel_copy(&started.id, Some("wrong one")).await.unwrap();
+    let copy = eventually("the copy is finished", async || {
+        api.copy(&started.id).await.ok().filter(|copy| copy.state.is_over())
+    })
+    .await;
     assert_eq!(copy.state, CopyState::Cancelled);
 }
 

@@ -63,7 +63,7 @@ async fn compares_any_two_revisions_and_masks_secrets() {
     }
     assert_eq!(problem(api.deployment_diff(&deployment.id, Some("9"), None).await).code, "not-found");
     assert_eq!(problem(api.deployment_diff(&deployment.id, Some("new"), None).await).code, "invalid");
-    assert_eq!(problem(api.deployment_diff("nobody", None, None).await).code, "not-found");
+    assert_eq!(problem(api.deployment_diff("absent", None, None).await).code, "not-found");
 }
 
 #[tokio::test]

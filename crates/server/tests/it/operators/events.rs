@@ -111,8 +111,8 @@ async fn a_stream_resumes_without_loss_or_duplicates() {
     while seen.len() < 500 {
         seen.push(next_event(&mut stream).await);
     }
-    let said: Vec<_> = seen.iter().map(|event| event.detail.clone().unwrap()).collect();
-    assert_eq!(said, (0..500).map(|number| json!({ "number": number })).collect::<Vec<_>>());
+    let text_found: Vec<_> = seen.iter().map(|event| event.detail.clone().unwrap()).collect();
+    assert_eq!(text_found, (0..500).map(|number| json!({ "number": number })).collect::<Vec<_>>());
     assert!(seen.iter().all(|event| event.message == "test (said)"), "{:?}", seen[0]);
     assert!(seen.windows(2).all(|two| two[0].id + 1 == two[1].id));
     let page = history(&api, &after(seen[0].id - 1)).await;

@@ -75,7 +75,7 @@ async fn explains_a_deployment_from_pending_to_up_to_date_to_offline_to_removed(
     assert_eq!(codes(&offline.desired), ["absent", "requested-by"]);
     say(&device, &deployment, version + 1, json!({ "name": "vision", "state": "removed" })).await;
     check(&explain().await, "removed", &[], &["deploy-again"]);
-    assert_eq!(problem(api.explain_deployment("nobody").await).code, "not-found");
+    assert_eq!(problem(api.explain_deployment("absent").await).code, "not-found");
 }
 
 #[tokio::test]

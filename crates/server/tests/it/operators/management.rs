@@ -159,11 +159,11 @@ async fn shows_the_second_of_two_operators_the_change_of_the_first() {
     assert_eq!(told.matches("expected a value").count() + told.matches("found the end").count(), 1, "{told}");
 
     server.create("press", ClientState::Accepted).await;
-    for (revision, said) in [("1", "said=decommissioned+"), ("1", "said=unchanged+")] {
+    for (revision, text_found) in [("1", "said=decommissioned+"), ("1", "said=unchanged+")] {
         let answer = browser.post("/clients/press", &[("state", "decommissioned"), ("revision", revision)]).await;
         assert_eq!(answer.status(), StatusCode::SEE_OTHER);
         let cookie = answer.headers()["set-cookie"].to_str().unwrap();
-        assert!(cookie.contains(said), "{cookie}");
+        assert!(cookie.contains(text_found), "{cookie}");
     }
     let late = browser.post("/groups/nord", &[("action", "delete"), ("revision", "1")]).await;
     assert_eq!(late.status(), StatusCode::PRECONDITION_FAILED);

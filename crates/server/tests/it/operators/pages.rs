@@ -1,6 +1,6 @@
 //! The web pages over plain HTTP: access, headers, fragments.
 
-use super::wizard::{ANSWERS, begun};
+use super::wizard::{ANSWERS, started};
 use super::*;
 use margrave_api::clients::{ClientState, CreateClient};
 use margrave_api::deployments::UpdateDeployment;
@@ -227,7 +227,7 @@ async fn computes_the_review_of_many_devices_in_the_background() {
     for number in 0..203 {
         press(&server, &format!("press-{number:03}"), if number < 3 { &small } else { &large }).await;
     }
-    let draft = begun(&browser).await;
+    let draft = started(&browser).await;
     browser.post(&format!("{draft}/devices"), &[("go", "all")]).await;
     let answers = [ANSWERS.as_slice(), &[("p:password", "s3cret-value")]].concat();
     let kept = browser.post(&format!("{draft}/configuration"), &answers).await;

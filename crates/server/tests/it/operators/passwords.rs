@@ -53,11 +53,11 @@ async fn the_admin_signs_in_with_the_initial_password_and_is_recorded() {
 #[tokio::test]
 async fn does_not_reveal_whether_name_or_password_was_wrong() {
     let server = TestServer::start().await;
-    let (known, unknown) = (attempt(&server, "admin", NEW).await, attempt(&server, "nobody", NEW).await);
+    let (known, unknown) = (attempt(&server, "admin", NEW).await, attempt(&server, "absent", NEW).await);
     assert_eq!((known.0, known.1), (StatusCode::UNPROCESSABLE_ENTITY, None));
     assert!(known.2.contains("data-reason=\"wrong-password\""), "{}", known.2);
     assert_eq!(
-        known.2.replace("admin\" autocomplete", "nobody\" autocomplete"),
+        known.2.replace("admin\" autocomplete", "absent\" autocomplete"),
         unknown.2,
         "the same page except for the name"
     );
@@ -68,7 +68,7 @@ async fn does_not_reveal_whether_name_or_password_was_wrong() {
     assert_eq!(subjects, ["operator/admin", "operator", "operator/admin"], "an unknown name is not recorded");
     assert_eq!(refused[0].after.as_ref().unwrap()["address"], "127.0.0.1");
     let text = serde_json::to_string(&refused).unwrap();
-    assert!(!text.contains("nobody") && !text.contains(NEW), "{text}");
+    assert!(!text.contains("absent") && !text.contains(NEW), "{text}");
     assert_eq!(attempt(&server, "", "").await.0, StatusCode::UNPROCESSABLE_ENTITY);
 }
 
@@ -137,7 +137,7 @@ async fn a_token_sets_a_password_and_ends_sessions_over_the_api() {
     assert!(!format!("{:?}", body(NEW)).contains(NEW));
     let short = problem(api.set_password("admin", &body("short")).await);
     assert_eq!((short.code.as_str(), short.errors[0].field.as_str()), ("invalid", "password"));
-    assert_eq!(problem(api.set_password("nobody", &body(NEW)).await).code, "not-found");
+    assert_eq!(problem(api.set_password("absent", &body(NEW)).await).code, "not-found");
     let set = api.set_password("admin", &body(NEW)).await.unwrap();
     assert_eq!((set.name.as_str(), set.sessions_ended), ("admin", 1));
     assert_eq!(browser.get("/").await.status(), StatusCode::SEE_OTHER);

@@ -89,7 +89,7 @@ async fn explains_a_device_with_its_maintenance_hold() {
 }
 
 /// A draft in the wizard, up to its configuration.
-async fn begun(browser: &Browser, form: &[(&str, &str)]) -> String {
+async fn started(browser: &Browser, form: &[(&str, &str)]) -> String {
     let answer = browser.post("/deploy", form).await;
     let place = answer.headers()[LOCATION].to_str().unwrap();
     place.rsplit_once('/').unwrap().0.to_owned()
@@ -125,7 +125,7 @@ async fn pages_offer_policies_and_keep_them_in_the_draft() {
     packages::upload(&api, "1.0.0").await;
     press(&server, "plain", &Kind::default()).await;
     let form = [("kind", "create"), ("application", packages::ID), ("version", "1.0.0"), ("device", "plain/plain")];
-    let draft = begun(&browser, &form).await;
+    let draft = started(&browser, &form).await;
     let page = text(&browser, &format!("{draft}/configuration")).await;
     assert!(stands(&page, "correct") && stands(&page, "keep-partial") && stands(&page, "keep"), "{page}");
     assert!(page.contains("Correct and report (default)") && !page.contains("Keep current policy"), "{page}");
@@ -158,7 +158,7 @@ async fn a_page_can_change_only_the_policy_or_leave_it() {
     let (api, browser) = (api(&server), Browser::signed_in(&server).await);
     press(&server, "plain", &Kind::default()).await;
     let before = deployed(&server, "plain").await;
-    let draft = begun(&browser, &[("kind", "reconfigure"), ("deployment", before.id.as_str())]).await;
+    let draft = started(&browser, &[("kind", "reconfigure"), ("deployment", before.id.as_str())]).await;
     let page = text(&browser, &format!("{draft}/configuration")).await;
     assert_eq!(page.matches("<option value=\"\">Keep current policy</option>").count(), 3, "{page}");
     assert!(!stands(&page, "correct") && page.contains("Current: correct and report"), "{page}");
@@ -183,7 +183,7 @@ async fn a_page_can_change_only_the_policy_or_leave_it() {
     // For all devices on another version, each keeps its policy.
     packages::upload(&api, "2.0.0").await;
     let form = [("kind", "upgrade"), ("application", packages::ID), ("version", "2.0.0")];
-    let draft = begun(&browser, &form).await;
+    let draft = started(&browser, &form).await;
     let page = text(&browser, &format!("{draft}/configuration")).await;
     assert_eq!(page.matches("Keep current policy of each device").count(), 3, "{page}");
     let form = [("go", "continue"), ("p:mode", "normal"), ("drift", ""), ("onFailure", "rollback"), ("onRemoval", "")];

@@ -1,7 +1,7 @@
 //! Pages that show the effect of an action first: groups, removal, rollback, discarding drafts; and filtered lists.
 
 use super::pages::Browser;
-use super::wizard::begun;
+use super::wizard::started;
 use super::*;
 use margrave_api::deployments::UpdateDeployment;
 use margrave_api::devices::PutGroup;
@@ -52,8 +52,8 @@ async fn a_group_lists_its_devices_previews_changes_and_accepts_deployments() {
     assert_eq!(browser.post("/groups/pressing", &form).await.status(), StatusCode::SEE_OTHER);
     assert_eq!(api.group("pressing").await.unwrap().selector, "site=sued");
 
-    let begun = browser.post("/deploy", &[("group", "pressing"), ("application", packages::ID)]).await;
-    let place = begun.headers()[LOCATION].to_str().unwrap().to_owned();
+    let started = browser.post("/deploy", &[("group", "pressing"), ("application", packages::ID)]).await;
+    let place = started.headers()[LOCATION].to_str().unwrap().to_owned();
     let devices = place.replace("/version", "/devices");
     let page = text(browser.get(&devices).await).await;
     assert!(
@@ -132,8 +132,8 @@ async fn a_review_has_one_card_per_visible_change() {
     finished(&api, &api.update_deployment(&plain.id, &body, None).await.unwrap()).await;
 
     let form = [("kind", "upgrade"), ("application", packages::ID), ("version", "2.0.0")];
-    let begun = browser.post("/deploy", &form).await;
-    let draft = begun.headers()[LOCATION].to_str().unwrap().trim_end_matches("/devices").to_owned();
+    let started = browser.post("/deploy", &form).await;
+    let draft = started.headers()[LOCATION].to_str().unwrap().trim_end_matches("/devices").to_owned();
     let form = [("go", "continue"), ("p:mode", "normal"), ("drift", ""), ("onFailure", "rollback"), ("onRemoval", "")];
     let kept = browser.post(&format!("{draft}/configuration"), &form).await;
     assert_eq!(kept.headers()[LOCATION].to_str().unwrap(), format!("{draft}/review"));
@@ -151,7 +151,7 @@ async fn discarding_a_draft_requires_confirmation() {
     let server = TestServer::start().await;
     let browser = Browser::signed_in(&server).await;
     packages::upload(&api(&server), "1.0.0").await;
-    let draft = begun(&browser).await;
+    let draft = started(&browser).await;
     let asked = text(browser.get(&format!("{draft}/discard")).await).await;
     assert!(
         asked.contains("data-action=\"discard\"") && asked.contains("data-reason=\"affected\" data-count=\"0\""),

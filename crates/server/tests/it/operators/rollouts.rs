@@ -135,9 +135,9 @@ async fn rejects_invalid_rollouts_with_every_reason() {
     );
     let both = Scope { selector: Some(String::new()), ..on(&["press"]) };
     assert_eq!(refused(api.create_rollout(&create("1.0.0", both)).await).1, ["scope"]);
-    let strangers = create("1.0.0", on(&["nobody", "press", "no one"]));
+    let strangers = create("1.0.0", on(&["absent", "press", "no one"]));
     assert_eq!(refused(api.create_rollout(&strangers).await).1, ["scope.devices[2]"]);
-    let strangers = create("1.0.0", on(&["nobody", "press"]));
+    let strangers = create("1.0.0", on(&["absent", "press"]));
     assert_eq!(refused(api.create_rollout(&strangers).await).1, ["scope.devices[0]"]);
     assert_eq!(problem(api.create_rollout(&create("9.9.9", on(&["press"]))).await).code, "not-found");
     assert_eq!(problem(api.create_rollout(&create("1.0.0", selected("site=west"))).await).code, "unplaceable");

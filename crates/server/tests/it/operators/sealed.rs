@@ -1,7 +1,7 @@
 //! A sensitive value is in no file of the server in the clear (PRM-09), and the device gets it unchanged.
 
 use super::pages::Browser;
-use super::wizard::{ANSWERS, begun};
+use super::wizard::{ANSWERS, started};
 use super::{Kind, api, create, deployed, finished, on, packages, press};
 use crate::support::client::Device;
 use crate::support::{TestClock, TestServer, config, postgres};
@@ -77,7 +77,7 @@ async fn a_sensitive_value_is_sealed_in_the_database_and_reaches_its_device() {
     assert_eq!(preload.deployments[0].yaml, yaml);
 
     let browser = Browser::signed_in(&server).await;
-    let draft = begun(&browser).await;
+    let draft = started(&browser).await;
     press(&server, "lathe", &Kind::default()).await;
     browser.post(&format!("{draft}/devices"), &[("go", "all")]).await;
     let answers = [ANSWERS.as_slice(), &[("p:password", "dr4ft-value")]].concat();

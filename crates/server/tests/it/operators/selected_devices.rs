@@ -30,8 +30,8 @@ pub(super) async fn three(server: &TestServer) -> (ApiClient, Browser, Vec<Devic
 /// Starts a draft for all devices that run it; returns its address.
 async fn begin(browser: &Browser, kind: &str, version: &str) -> String {
     let form = [("kind", kind), ("application", packages::ID), ("version", version)];
-    let begun = place(&browser.post("/deploy", &form).await);
-    begun.rsplit_once('/').unwrap().0.to_owned()
+    let started = place(&browser.post("/deploy", &form).await);
+    started.rsplit_once('/').unwrap().0.to_owned()
 }
 
 /// Submits the review; returns the rollout, published.
@@ -210,10 +210,10 @@ async fn reconfigures_and_removes_on_selected_devices() {
     assert!(page.contains("data-action=\"reconfigure\"") && page.contains("data-action=\"remove\""), "{page}");
     let form =
         [("kind", "remove"), ("application", packages::ID), ("version", "1.0.0"), ("rollout", rollout.id.as_str())];
-    let begun = place(&browser.post("/deploy", &form).await);
-    let page = text(&browser, &begun).await;
+    let started = place(&browser.post("/deploy", &form).await);
+    let page = text(&browser, &started).await;
     assert!(page.contains(&selected_count(2)), "{page}");
-    let draft = begun.rsplit_once('/').unwrap().0.to_owned();
+    let draft = started.rsplit_once('/').unwrap().0.to_owned();
     let only = [("go", "continue"), ("shown", one.as_str()), ("shown", two.as_str()), ("device", two.as_str())];
     assert_eq!(place(&browser.post(&format!("{draft}/devices"), &only).await), format!("{draft}/review"));
     let page = text(&browser, &format!("{draft}/review")).await;

@@ -36,8 +36,9 @@ async fn marks_simulated_devices_everywhere_and_real_ones_nowhere() {
         for explained in
             [api.explain_device(name, name).await.unwrap(), api.explain_deployment(&deployment.id).await.unwrap()]
         {
-            let said = explained.observed.iter().any(|fact| fact.code == "simulated" && fact.sentence == SENTENCE);
-            assert_eq!(said, simulated, "{explained:?}");
+            let text_found =
+                explained.observed.iter().any(|fact| fact.code == "simulated" && fact.sentence == SENTENCE);
+            assert_eq!(text_found, simulated, "{explained:?}");
         }
         let device_page = page(&browser, &format!("/devices/{name}/{name}")).await;
         let deployment_page = page(&browser, &format!("/deployments/{}", deployment.id)).await;

@@ -13,16 +13,16 @@ pub(super) const ANSWERS: [(&str, &str); 5] =
     [("go", "continue"), ("p:greeting", "hello"), ("p:interval", "60"), ("p:site", "plant"), ("p:legacy", "normal")];
 
 /// Starts to deploy the sample application; returns the address of the draft.
-pub(super) async fn begun(browser: &Browser) -> String {
+pub(super) async fn started(browser: &Browser) -> String {
     let form = [("kind", "create"), ("application", packages::ID), ("version", "1.0.0")];
-    let begun = browser.post("/deploy", &form).await;
-    begun.headers()[LOCATION].to_str().unwrap().trim_end_matches("/version").to_owned()
+    let started = browser.post("/deploy", &form).await;
+    started.headers()[LOCATION].to_str().unwrap().trim_end_matches("/version").to_owned()
 }
 
 /// Starts to change a deployment; returns the address of the draft.
 async fn reconfiguring(browser: &Browser, deployment: &str) -> String {
-    let begun = browser.post("/deploy", &[("kind", "reconfigure"), ("deployment", deployment)]).await;
-    begun.headers()[LOCATION].to_str().unwrap().trim_end_matches("/configuration").to_owned()
+    let started = browser.post("/deploy", &[("kind", "reconfigure"), ("deployment", deployment)]).await;
+    started.headers()[LOCATION].to_str().unwrap().trim_end_matches("/configuration").to_owned()
 }
 
 pub(super) async fn text(browser: &Browser, path: &str) -> String {
@@ -117,7 +117,7 @@ async fn a_secret_can_be_omitted_and_removed() {
     press(&server, "press", &Kind::default()).await;
 
     // Omitted.
-    let draft = begun(&browser).await;
+    let draft = started(&browser).await;
     browser.post(&format!("{draft}/devices"), &[("go", "continue"), ("device", "press/press")]).await;
     browser.post(&format!("{draft}/configuration"), &[ANSWERS.as_slice(), &[("p:password", "")]].concat()).await;
     let review = text(&browser, &format!("{draft}/review")).await;
@@ -180,16 +180,16 @@ async fn overrides_values_for_one_device() {
     for name in ["press-1", "press-2", "press-3"] {
         press(&server, name, &Kind::default()).await;
     }
-    let draft = begun(&browser).await;
+    let draft = started(&browser).await;
     browser.post(&format!("{draft}/devices"), &[("go", "all")]).await;
     let common = [&ANSWERS[1..], &[("p:password", "s3cret-value")]].concat();
     let own = async |device: &str| {
         let form = [common.as_slice(), &[("go", "override"), ("own-device", device)]].concat();
         browser.post(&format!("{draft}/configuration"), &form).await
     };
-    let nobody = own("press-9").await;
-    assert_eq!(nobody.status(), StatusCode::UNPROCESSABLE_ENTITY);
-    assert!(nobody.text().await.unwrap().contains("role=\"alert\" tabindex=\"-1\" data-reason=\"not-selected\""));
+    let absent = own("press-9").await;
+    assert_eq!(absent.status(), StatusCode::UNPROCESSABLE_ENTITY);
+    assert!(absent.text().await.unwrap().contains("role=\"alert\" tabindex=\"-1\" data-reason=\"not-selected\""));
     let place = own("press-2").await.headers()[LOCATION].to_str().unwrap().to_owned();
     let page = text(&browser, &place).await;
     assert!(
@@ -235,7 +235,7 @@ async fn overrides_values_for_one_device() {
     assert_eq!((of("press-1"), of("press-2"), of("press-3")), (json!("hello"), json!("bonjour"), json!("hello")));
 
     // Equal to the common value again, it is no override.
-    let draft = begun(&browser).await;
+    let draft = started(&browser).await;
     press(&server, "press-4", &Kind::default()).await;
     press(&server, "press-5", &Kind::default()).await;
     let two = [("go", "continue"), ("device", "press-4/press-4"), ("device", "press-5/press-5")];
@@ -261,14 +261,14 @@ async fn lists_drafts_only_for_their_owner() {
     let (api, browser) = (api(&server), Browser::signed_in(&server).await);
     packages::upload(&api, "1.0.0").await;
     assert!(!text(&browser, "/catalog").await.contains("data-reason=\"drafts\""));
-    let draft = begun(&browser).await;
+    let draft = started(&browser).await;
     let page = text(&browser, "/catalog").await;
     assert!(page.contains("data-reason=\"drafts\"") && page.contains(&format!("href=\"{draft}/version\"")), "{page}");
     let body = CreateToken { name: "other".to_owned(), valid_for_seconds: None, comment: None };
     let other = api.create_token(&body).await.unwrap();
-    let mut somebody = Browser::new(&server);
-    somebody.sign_in(&[("token", other.secret.as_deref().unwrap())]).await;
-    assert!(!text(&somebody, "/catalog").await.contains("data-reason=\"drafts\""), "drafts are private");
+    let mut other_browser = Browser::new(&server);
+    other_browser.sign_in(&[("token", other.secret.as_deref().unwrap())]).await;
+    assert!(!text(&other_browser, "/catalog").await.contains("data-reason=\"drafts\""), "drafts are private");
     browser.post(&format!("{draft}/discard"), &[]).await;
     assert!(!text(&browser, "/catalog").await.contains("data-reason=\"drafts\""));
 }
@@ -280,7 +280,7 @@ async fn enter_continues_and_never_discards_the_draft() {
     let (api, browser) = (api(&server), Browser::signed_in(&server).await);
     packages::upload(&api, "1.0.0").await;
     press(&server, "press-1", &Kind::default()).await;
-    let draft = begun(&browser).await;
+    let draft = started(&browser).await;
     browser.post(&format!("{draft}/devices"), &[("go", "continue"), ("device", "press-1/press-1")]).await;
     browser
         .post(&format!("{draft}/configuration"), &[ANSWERS.as_slice(), &[("p:password", "s3cret-value")]].concat())
@@ -341,7 +341,7 @@ async fn continuing_with_a_typed_device_name_adds_an_override() {
     packages::upload(&api, "1.0.0").await;
     press(&server, "press-1", &Kind::default()).await;
     press(&server, "press-2", &Kind::default()).await;
-    let draft = begun(&browser).await;
+    let draft = started(&browser).await;
     browser.post(&format!("{draft}/devices"), &[("go", "all")]).await;
     let form = [ANSWERS.as_slice(), &[("p:password", "s3cret-value")]].concat();
     let named = browser
@@ -372,8 +372,8 @@ async fn redeploying_starts_with_the_previous_values() {
         ("device", "press/press"),
         ("like", deployment.id.as_str()),
     ];
-    let begun = browser.post("/deploy", &form).await;
-    let draft = begun.headers()[LOCATION].to_str().unwrap().trim_end_matches("/devices").to_owned();
+    let started = browser.post("/deploy", &form).await;
+    let draft = started.headers()[LOCATION].to_str().unwrap().trim_end_matches("/devices").to_owned();
     let questions = text(&browser, &format!("{draft}/configuration")).await;
     assert!(questions.contains("value=\"bonjour\"") && questions.contains("A value is saved"), "{questions}");
     assert!(!questions.contains("s3cret-value"), "{questions}");

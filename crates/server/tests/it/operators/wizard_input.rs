@@ -2,7 +2,7 @@
 
 use super::pages::Browser;
 use super::selected_devices::selected_count;
-use super::wizard::{ANSWERS, begun, text};
+use super::wizard::{ANSWERS, started, text};
 use super::*;
 use reqwest::StatusCode;
 use reqwest::header::LOCATION;
@@ -19,7 +19,7 @@ async fn going_back_keeps_input_and_selection_valid_or_not() {
     packages::upload(&api, "1.0.0").await;
     press(&server, "press-1", &Kind::default()).await;
     press(&server, "press-2", &Kind::default()).await;
-    let draft = begun(&browser).await;
+    let draft = started(&browser).await;
     let ticked = [("go", "step:version"), ("shown", "press-1/press-1"), ("device", "press-1/press-1")];
     assert_eq!(place(&browser.post(&format!("{draft}/devices"), &ticked).await), format!("{draft}/version"));
     let page = text(&browser, &format!("{draft}/devices")).await;
@@ -52,7 +52,7 @@ async fn a_form_after_the_session_ended_leads_to_sign_in_and_back() {
     let server = TestServer::start().await;
     let (api, mut browser) = (api(&server), Browser::signed_in(&server).await);
     packages::upload(&api, "1.0.0").await;
-    let draft = begun(&browser).await;
+    let draft = started(&browser).await;
     browser.post("/sign-out", &[]).await;
     let from = server.operators_url(&format!("{draft}/configuration?a=b"));
     let late = browser.post_from(&format!("{draft}/configuration"), &ANSWERS, &from).await;
@@ -79,7 +79,7 @@ async fn the_review_lists_offline_devices() {
     press(&server, "press-1", &Kind::default()).await;
     server.clock.advance(Duration::from_hours(1));
     press(&server, "press-2", &Kind::default()).await;
-    let draft = begun(&browser).await;
+    let draft = started(&browser).await;
     let both = [("go", "continue"), ("device", "press-1/press-1"), ("device", "press-2/press-2")];
     browser.post(&format!("{draft}/devices"), &both).await;
     browser

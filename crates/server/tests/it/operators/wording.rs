@@ -4,7 +4,7 @@
 mod text;
 
 use super::pages::Browser;
-use super::wizard::{ANSWERS, begun};
+use super::wizard::{ANSWERS, started};
 use super::*;
 use margrave_api::client::{DeviceQuery, EventQuery};
 use margrave_api::clients::{ClientState, CreateClient};
@@ -66,8 +66,8 @@ impl Wording {
         let lines = match answer.headers().get("set-cookie").map(|cookie| cookie.to_str().unwrap().to_owned()) {
             Some(cookie) if cookie.starts_with("said=") => {
                 let pair = cookie.split(';').next().unwrap().to_owned();
-                let (_, said) = url::form_urlencoded::parse(pair.as_bytes()).next().unwrap();
-                vec![format!("said: {said}")]
+                let (_, text_found) = url::form_urlencoded::parse(pair.as_bytes()).next().unwrap();
+                vec![format!("said: {text_found}")]
             }
             _ => visible(&answer.text().await.unwrap()),
         };
@@ -193,7 +193,7 @@ async fn devices(wording: &mut Wording) {
 }
 
 async fn wizard(wording: &mut Wording) {
-    let draft = begun(&wording.browser).await;
+    let draft = started(&wording.browser).await;
     wording.ids.push((draft.trim_start_matches("/deploy/").to_owned(), "DRAFT"));
     let at = |step: &str| format!("{draft}/{step}");
     wording.get("wizard", &[&at("version"), &at("devices"), &at("devices?q=nothing"), &at("discard")]).await;

@@ -15,7 +15,7 @@ pub(crate) fn key() -> KeyPair {
 /// A request for names it will not get.
 pub(crate) fn csr(key: &KeyPair) -> String {
     let mut params = CertificateParams::new(vec!["root.example".to_owned()]).unwrap();
-    params.distinguished_name.push(DnType::CommonName, "somebody important");
+    params.distinguished_name.push(DnType::CommonName, "an important name");
     params.serialize_request(key).unwrap().pem().unwrap()
 }
 

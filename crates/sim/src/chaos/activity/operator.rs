@@ -75,7 +75,7 @@ impl Operator {
             version: Some("1.0.0".to_owned()),
             profile: None,
             scope: Scope { devices: Some(devices), ..Scope::default() },
-            values: self.answers(),
+            values: self.values(),
             policy: PolicyPatch::default(),
             skip_incompatible: false,
             comment: Some("the kill loop".to_owned()),
@@ -91,7 +91,7 @@ impl Operator {
             let version = *["1.0.0", "1.1.0"].choose(&mut self.dice).expect("not empty");
             UpdateDeployment { version: Some(version.to_owned()), ..UpdateDeployment::default() }
         } else {
-            UpdateDeployment { values: self.answers(), ..UpdateDeployment::default() }
+            UpdateDeployment { values: self.values(), ..UpdateDeployment::default() }
         };
         let if_match = self.dice.random_bool(0.5).then_some(chosen.revision);
         let rollout = self.api.update_deployment(&chosen.id, &body, if_match).await?;
@@ -106,7 +106,7 @@ impl Operator {
         Ok(())
     }
 
-    fn answers(&mut self) -> IndexMap<String, serde_json::Value> {
+    fn values(&mut self) -> IndexMap<String, serde_json::Value> {
         let mode = format!("mode-{}", self.dice.random_range(0..1000));
         IndexMap::from([("mode".to_owned(), mode.into())])
     }

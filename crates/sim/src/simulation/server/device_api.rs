@@ -13,9 +13,9 @@ use tower::ServiceExt as _;
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
 pub(super) async fn handle(routes: &Router, caller: ClientIdentity, request: &Request) -> Response {
-    let mut asked = http(request);
-    asked.extensions_mut().insert(Peer(caller));
-    let answer = routes.clone().oneshot(asked).await.unwrap_or_else(|never| match never {});
+    let mut requested = http(request);
+    requested.extensions_mut().insert(Peer(caller));
+    let answer = routes.clone().oneshot(requested).await.unwrap_or_else(|never| match never {});
     let status = answer.status().as_u16();
     let field = |name| answer.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let (etag, retry_after) = (field(header::ETAG), field(header::RETRY_AFTER));

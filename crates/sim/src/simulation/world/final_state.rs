@@ -8,7 +8,7 @@ use crate::simulation::violation::Violation;
 use margo::manifest::StateManifest;
 use margrave_agent::machine::Settled;
 use margrave_agent::machine::io::Run;
-use margrave_core::deployment_state::{DeploymentState, judge};
+use margrave_core::deployment_state::{DeploymentState, state_of};
 use margrave_core::model::{ClientState, Desired};
 use margrave_core::time::Timestamp;
 use margrave_store::DeploymentFilter;
@@ -19,7 +19,7 @@ use std::time::Duration;
 const SETTLE_MAX: Duration = Duration::from_mins(30);
 
 /// Not a multiple of any agent period, so that checks hit different moments.
-const LOOK_EVERY: Duration = Duration::from_millis(4_700);
+const CHECK_INTERVAL: Duration = Duration::from_millis(4_700);
 
 impl World {
     /// Stops all faults: restarts processes, frees disks, repairs runtimes.
@@ -49,7 +49,7 @@ impl World {
         let end = self.now.plus(SETTLE_MAX);
         let mut last = String::new();
         while self.now < end {
-            self.run_until(self.now.plus(LOOK_EVERY)).await?;
+            self.run_until(self.now.plus(CHECK_INTERVAL)).await?;
             match self.unsettled().await? {
                 None => return Ok(()),
                 Some(why) => last = why,
@@ -83,7 +83,8 @@ impl World {
             if view.deployment.desired == Desired::Absent && view.reported.is_none() {
                 continue;
             }
-            let deployment_state = judge(&view.deployment, view.reported.as_ref(), view.last_seen_at, offline_before);
+            let deployment_state =
+                state_of(&view.deployment, view.reported.as_ref(), view.last_seen_at, offline_before);
             if !deployment_state.is_done() {
                 let reported = view.reported.as_ref().map(|word| String::from_utf8_lossy(&word.body).into_owned());
                 return Ok(Some(format!(
@@ -115,15 +116,15 @@ impl World {
             let found = self.server.store().manifest(&node.client).await.map_err(unexpected)?;
             let (_, _, body) = found.expect("every client has a manifest from its creation");
             let manifest = StateManifest::read(&body).expect("checked when it was published").document;
-            let wanted: BTreeMap<_, _> =
-                manifest.deployments.into_iter().map(|wanted| (wanted.deployment_id, wanted.digest)).collect();
+            let desired: BTreeMap<_, _> =
+                manifest.deployments.into_iter().map(|desired| (desired.deployment_id, desired.digest)).collect();
             let all_run = node.runtime.workloads.iter().all(|(id, workload)| {
                 let good =
-                    |(digest, run): &(margo::Digest, Run)| wanted.get(id) == Some(digest) && *run == Run::Running;
+                    |(digest, run): &(margo::Digest, Run)| desired.get(id) == Some(digest) && *run == Run::Running;
                 !workload.components.is_empty() && workload.components.values().all(good)
             });
-            if !all_run || node.runtime.workloads.len() != wanted.len() {
-                let detail = format!("{}: {:?} instead of {wanted:?}", node.client, node.runtime.workloads);
+            if !all_run || node.runtime.workloads.len() != desired.len() {
+                let detail = format!("{}: {:?} instead of {desired:?}", node.client, node.runtime.workloads);
                 return Err(Violation::new("the workloads match the manifest", detail));
             }
         }

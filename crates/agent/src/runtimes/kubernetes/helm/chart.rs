@@ -55,9 +55,9 @@ impl Chart {
     /// AD-04: `_` in a revision stands for `+`.
     pub(super) fn other_version(&self, revision: &str) -> Option<String> {
         let is_digest = revision.contains(':');
-        let wanted = revision.replace('_', "+");
-        (!is_digest && wanted != self.version)
-            .then(|| format!("the chart says it is version `{}`, its revision is `{wanted}`", self.version))
+        let desired = revision.replace('_', "+");
+        (!is_digest && desired != self.version)
+            .then(|| format!("the chart says it is version `{}`, its revision is `{desired}`", self.version))
     }
 
     /// Chart.yaml of the chart with the rendered objects. JSON is YAML.

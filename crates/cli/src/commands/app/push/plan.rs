@@ -18,7 +18,7 @@ pub(super) struct Target {
     /// Whether it is the embedded registry, which also mirrors artifacts of other registries.
     pub(super) embedded: bool,
     /// Repository and tag given by the operator.
-    pub(super) wanted: Option<(String, Option<String>)>,
+    pub(super) requested: Option<(String, Option<String>)>,
 }
 
 /// One artifact and its destination.
@@ -126,7 +126,7 @@ fn image(path: &Path, target: &Target) -> Result<Plan, Vec<String>> {
     }
     let (mut artifact, named) = build::image(&std::fs::read(path).map_err(cannot)?.into())?;
     let mut plan = Plan { steps: Vec::new(), package: None, warnings: Vec::new(), elsewhere: Vec::new() };
-    let (repository, stands_for) = match (&target.wanted, named) {
+    let (repository, stands_for) = match (&target.requested, named) {
         (Some((repository, tag)), _) => {
             artifact.tag = tag.clone().unwrap_or(artifact.tag);
             (Some(repository.clone()), None)
@@ -151,7 +151,7 @@ fn unversioned(
     options: &Options<'_>,
     build: impl Fn(&str, &str) -> Result<Artifact, Vec<String>>,
 ) -> Result<Artifact, Vec<String>> {
-    let of_tag = target.wanted.as_ref().and_then(|(_, tag)| tag.as_deref());
+    let of_tag = target.requested.as_ref().and_then(|(_, tag)| tag.as_deref());
     let Some(version) = options.version.or(of_tag) else {
         let mut problems = vec!["the files contain no version; set one with --version 1.0.0".to_owned()];
         problems.extend(build("x", "0.0.0").err().into_iter().flatten());
@@ -170,7 +170,7 @@ fn place(artifact: Artifact, target: &Target, problems: &mut Vec<String>) -> Opt
         ArtifactKind::Manifests => "manifests",
         ArtifactKind::Image => "images",
     };
-    let repository = match &target.wanted {
+    let repository = match &target.requested {
         Some((repository, tag)) => {
             if let Some(tag) = tag.as_ref().filter(|tag| **tag != artifact.tag) {
                 problems.push(format!(
@@ -223,7 +223,7 @@ fn add_components(
         let (Some(kind), Some(ComponentSource::Oci { repository, revision })) = (*profile_type, source) else {
             continue;
         };
-        let fits = |files: &[PackageFile]| {
+        let is_match = |files: &[PackageFile]| {
             let paths: Vec<String> = files.iter().map(|file| file.path.clone()).collect();
             matches!(
                 (build::recognize(&paths), kind),
@@ -234,7 +234,7 @@ fn add_components(
         };
         let found = taken.iter().filter(|(folder, _)| own.contains(folder));
         let found: Vec<&(String, Vec<PackageFile>)> = found.collect();
-        match found.iter().find(|(_, files)| fits(files)) {
+        match found.iter().find(|(_, files)| is_match(files)) {
             Some((folder, files)) => {
                 let place = format!("{COMPONENTS}{}", folder.trim_end_matches('/'));
                 let built = match kind {

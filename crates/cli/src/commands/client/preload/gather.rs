@@ -80,8 +80,9 @@ impl Sources {
             let odd = |problem: String| Failure::failed(format!("the manifest of {place}")).because(problem);
             let manifest = Manifest::read(fetched.media_type.as_deref(), &fetched.bytes).map_err(odd)?;
             let Some(platform) = platform.filter(|_| manifest.is_index()) else { return Ok((place, manifest)) };
-            let fits = |offered: &Option<Platform>| offered.as_ref().is_some_and(|offered| platform.matches(offered));
-            let Some(one) = manifest.manifests.iter().find(|one| fits(&one.platform)) else {
+            let is_match =
+                |offered: &Option<Platform>| offered.as_ref().is_some_and(|offered| platform.matches(offered));
+            let Some(one) = manifest.manifests.iter().find(|one| is_match(&one.platform)) else {
                 return Err(odd(format!("no manifest for {platform}")));
             };
             let one = Reference { tag: Tag::Digest(one.digest.clone()), ..place.clone() };
@@ -158,8 +159,8 @@ async fn artifact(repository: &str, revision: &str, sources: &Sources) -> Outcom
     let odd = |problem: String| Failure::failed(format!("component {name}")).because(problem);
     let reference = Reference::of_component(repository, revision).map_err(odd)?;
     let (place, manifest) = sources.manifest(&reference, None).await?;
-    let fits = |media_type: &str| LAYERS.iter().any(|known| media_type.ends_with(known));
-    let Some(layer) = manifest.blobs.iter().find(|blob| fits(&blob.media_type)) else {
+    let is_match = |media_type: &str| LAYERS.iter().any(|known| media_type.ends_with(known));
+    let Some(layer) = manifest.blobs.iter().find(|blob| is_match(&blob.media_type)) else {
         return Err(odd("it has no component layer".to_owned()));
     };
     let max = usize::try_from(BYTES_MAX).unwrap_or(usize::MAX);

@@ -2,7 +2,7 @@
 
 use super::super::super::{Session, deployment};
 use super::progress::Progress;
-use super::{LOOK_EVERY, name_each};
+use super::{CHECK_INTERVAL, name_each};
 use crate::failure::{Exit, Failure, Outcome};
 use margrave_api::deployments::{Deployment, DeploymentState};
 use std::time::Duration;
@@ -45,12 +45,12 @@ async fn until_over(session: &Session, ids: &[String], timeout: Duration, progre
                 format!("{} of {} deployments not up to date after {} s", open.len(), ids.len(), timeout.as_secs());
             return Err(name_each(Failure::new(Exit::TimedOut, what), &open));
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
     }
 }
 
-fn with(deployments: &[Deployment], wanted: impl Fn(DeploymentState) -> bool) -> Vec<&Deployment> {
-    deployments.iter().filter(|one| wanted(one.state)).collect()
+fn with(deployments: &[Deployment], requested: impl Fn(DeploymentState) -> bool) -> Vec<&Deployment> {
+    deployments.iter().filter(|one| requested(one.state)).collect()
 }
 
 /// Succeeds only if all of them are up to date.

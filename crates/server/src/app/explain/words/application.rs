@@ -15,7 +15,7 @@ pub(in crate::app::explain) struct Facts {
     pub(in crate::app::explain) versions: Vec<(String, Timestamp)>,
     /// Deployments by version.
     pub(in crate::app::explain) deployments: BTreeMap<String, BTreeMap<DeploymentState, u64>>,
-    pub(in crate::app::explain) fit: CompatibilityCounts,
+    pub(in crate::app::explain) compatibility_counts: CompatibilityCounts,
     pub(in crate::app::explain) coming: Vec<UnfinishedRollout>,
     /// Some of the failed deployments.
     pub(in crate::app::explain) failed: Vec<Failed>,
@@ -33,11 +33,11 @@ pub(in crate::app::explain) struct Failed {
 #[derive(Debug, Clone, Default)]
 pub struct CompatibilityCounts {
     /// Devices evaluated.
-    pub judged: u64,
+    pub evaluated: u64,
     /// Devices in total.
     pub devices: u64,
-    pub fits: u64,
-    pub unfit: u64,
+    pub compatible: u64,
+    pub incompatible: u64,
     pub unknown: u64,
     /// Devices by deciding rule of the application; a device may count for several.
     pub rules: BTreeMap<String, u64>,
@@ -59,7 +59,7 @@ pub(in crate::app::explain) fn explain(facts: &Facts) -> Explanation {
         state: state.to_owned(),
         summary,
         desired: desired(facts),
-        observed: known(facts),
+        observed: observed(facts),
         waiting_for: waiting_for(facts),
         next_steps: next_steps(facts),
     }
@@ -78,7 +78,7 @@ fn summary(facts: &Facts) -> (&'static str, String) {
     if total > 0 {
         return ("online", all_fine(total));
     }
-    if facts.fit.fits == 0 && facts.fit.judged > 0 {
+    if facts.compatibility_counts.compatible == 0 && facts.compatibility_counts.evaluated > 0 {
         return ("blocked", "it runs nowhere, and no checked device can run the newest version".to_owned());
     }
     ("unused", "it is in the catalog and not deployed".to_owned())
@@ -96,12 +96,12 @@ fn desired(facts: &Facts) -> Vec<Fact> {
     if desired.is_empty() { vec![fact("nothing", "it should not run anywhere")] } else { desired }
 }
 
-fn known(facts: &Facts) -> Vec<Fact> {
-    let mut known = Vec::new();
+fn observed(facts: &Facts) -> Vec<Fact> {
+    let mut observed = Vec::new();
     if let Some((newest, imported)) = facts.versions.first() {
         let total = facts.versions.len() as u64;
         let sentence = format!("the catalog has {}, the newest is {newest}", count(total, "version"));
-        known.push(
+        observed.push(
             fact("versions", sentence).since(*imported).value("versions", total).value("newest", newest.as_str()),
         );
     }
@@ -112,41 +112,42 @@ fn known(facts: &Facts) -> Vec<Fact> {
                 count(*number, "deployment"),
                 state_word(*deployment_state, *number)
             );
-            known.push(
+            observed.push(
                 fact(deployment_state.as_str(), sentence)
                     .value("version", version.as_str())
                     .value("deployments", *number),
             );
         }
     }
-    let CompatibilityCounts { judged, devices, fits, unfit, unknown, reasons, rules: _ } = &facts.fit;
-    let which = if judged < devices {
-        format!("of the first {judged} of {devices} devices")
+    let CompatibilityCounts { evaluated, devices, compatible, incompatible, unknown, reasons, rules: _ } =
+        &facts.compatibility_counts;
+    let which = if evaluated < devices {
+        format!("of the first {evaluated} of {devices} devices")
     } else {
         format!("of {}", count(*devices, "device"))
     };
     let rest = match unknown {
-        0 => format!(" and {unfit} cannot"),
-        unknown => format!(", {unfit} cannot, unknown for {unknown}"),
+        0 => format!(" and {incompatible} cannot"),
+        unknown => format!(", {incompatible} cannot, unknown for {unknown}"),
     };
     let sentence = match devices {
         0 => "no device has joined yet".to_owned(),
-        _ => format!("{which}, {fits} can run the newest version{rest}"),
+        _ => format!("{which}, {compatible} can run the newest version{rest}"),
     };
-    known.push(
+    observed.push(
         fact("compatibility", sentence)
-            .value("judged", *judged)
+            .value("judged", *evaluated)
             .value("devices", *devices)
-            .value("compatible", *fits)
-            .value("incompatible", *unfit)
+            .value("compatible", *compatible)
+            .value("incompatible", *incompatible)
             .value("unknown", *unknown),
     );
     for (reason, number) in reasons {
-        known.push(
+        observed.push(
             fact("incompatibility-reason", format!("{}: {reason}", count(*number, "device"))).value("devices", *number),
         );
     }
-    known
+    observed
 }
 
 fn state_word(deployment_state: DeploymentState, number: u64) -> &'static str {
@@ -176,7 +177,7 @@ fn waiting_for(facts: &Facts) -> Vec<Fact> {
             waiting.push(fact(code, format!("{} {words}", count(number, "device"))).value("deployments", number));
         }
     };
-    let is = |wanted: DeploymentState| facts.of(move |deployment_state| deployment_state == wanted);
+    let is = |desired: DeploymentState| facts.of(move |deployment_state| deployment_state == desired);
     note("next-report", is(DeploymentState::Updating), "to finish and report");
     note("next-poll", is(DeploymentState::Pending) + is(DeploymentState::Outdated), "to fetch the manifest and report");
     note("contact", is(DeploymentState::DeviceOffline), "to connect to the server");
@@ -203,17 +204,17 @@ fn next_steps(facts: &Facts) -> Vec<Fact> {
                 .command(format!("margrave deployment list --app {name} --state device-offline")),
         );
     }
-    if facts.fit.unfit + facts.fit.unknown > 0 {
+    if facts.compatibility_counts.incompatible + facts.compatibility_counts.unknown > 0 {
         would.push(
             fact("show-compatibility", "change the reported labels or capabilities of incompatible devices")
                 .about(about())
                 .command(format!("margrave app compatibility {name} --reasons")),
         );
     }
-    if facts.of(|_| true) == 0 && facts.fit.fits > 0 {
+    if facts.of(|_| true) == 0 && facts.compatibility_counts.compatible > 0 {
         would.push(fact("deploy", "deploy it to devices").about(about()).command(format!("margrave deploy {name}")));
     }
-    if facts.of(|_| true) == 0 && facts.fit.devices == 0 {
+    if facts.of(|_| true) == 0 && facts.compatibility_counts.devices == 0 {
         would.push(fact("join", "enroll a device that can run it").about(about()));
     }
     if would.is_empty() {

@@ -54,7 +54,7 @@ impl Connectivity {
         }
     }
 
-    pub(super) fn known(&self) -> Vec<Fact> {
+    pub(super) fn observed(&self) -> Vec<Fact> {
         let (who, about) = (self.who(), format!("client/{}", self.client));
         let mut facts = Vec::new();
         match self.state {
@@ -120,7 +120,7 @@ pub(in crate::app::explain) fn explain(facts: &Facts<'_>) -> Explanation {
         state: deployment_state.as_str().to_owned(),
         summary: sentence(deployment, *reported, (client.state, client.last_seen), *deployment_state),
         desired: desired(facts),
-        observed: known(facts),
+        observed: observed(facts),
         waiting_for: waiting_for(facts),
         next_steps: next_steps(facts),
     }
@@ -136,7 +136,7 @@ fn desired(facts: &Facts<'_>) -> Vec<Fact> {
         }
         Desired::Absent => ("absent", format!("`{application}` should not be on `{place}`")),
     };
-    let wanted = fact(code, format!("{text}; that is revision {revision}, published with manifest {target_version}"))
+    let desired = fact(code, format!("{text}; that is revision {revision}, published with manifest {target_version}"))
         .since(deployment.updated_at)
         .about(format!("rollout/{}", deployment.rollout))
         .value("application", application.as_str())
@@ -158,11 +158,11 @@ fn desired(facts: &Facts<'_>) -> Vec<Fact> {
             .value("onFailure", on_failure.as_str())
             .value("onRemoval", on_removal.as_str())
     });
-    [wanted].into_iter().chain(by).chain(policy).collect()
+    [desired].into_iter().chain(by).chain(policy).collect()
 }
 
-fn known(facts: &Facts<'_>) -> Vec<Fact> {
-    let mut known = vec![match facts.reported {
+fn observed(facts: &Facts<'_>) -> Vec<Fact> {
+    let mut observed = vec![match facts.reported {
         None => fact("no-report", "the device has not reported on it yet"),
         Some(reported) => last_report(facts, reported),
     }];
@@ -170,15 +170,15 @@ fn known(facts: &Facts<'_>) -> Vec<Fact> {
         let Deployment { client, target, .. } = facts.deployment;
         let device = target.device().or_else(|| target.gateway());
         let about = device.map_or_else(|| format!("client/{client}"), |device| format!("device/{client}/{device}"));
-        known.push(fact("simulated", SIMULATED).about(about));
+        observed.push(fact("simulated", SIMULATED).about(about));
     }
     if facts.forgotten {
         let sentence = "the record of its device was deleted; it reappears when its client reports the device again";
-        known.push(fact("device-record-deleted", sentence));
+        observed.push(fact("device-record-deleted", sentence));
     }
     let status = status(facts.reported);
     if let Some(host) = status.as_ref().and_then(|status| status.device_id.as_ref()) {
-        known.push(fact("hosted-by", format!("the gateway placed it on `{host}`")).value("device", host.as_str()));
+        observed.push(fact("hosted-by", format!("the gateway placed it on `{host}`")).value("device", host.as_str()));
     }
     let components = status.iter().flat_map(|status| &status.components);
     for component in components.filter(|component| component.state != settled(facts.deployment)) {
@@ -188,16 +188,16 @@ fn known(facts: &Facts<'_>) -> Vec<Fact> {
         if let Some(error) = &component.error {
             one = with_error(one, error);
         }
-        known.push(one);
+        observed.push(one);
     }
     if let Some(error) = status.as_ref().and_then(|status| status.error.as_ref()) {
         let failed = status.as_ref().is_some_and(|status| status.state == State::Failed);
         let what = if failed { "the deployment failed" } else { "the device reports" };
-        known.push(with_error(fact("error", what), error));
+        observed.push(with_error(fact("error", what), error));
     }
-    known.extend(before_this_attempt(facts));
-    known.extend(facts.client.known());
-    known
+    observed.extend(before_this_attempt(facts));
+    observed.extend(facts.client.observed());
+    observed
 }
 
 /// The error of the last failure, while the device retries.
@@ -365,7 +365,7 @@ fn errors(reported: Option<&Reported>) -> Vec<StatusError> {
     let Some(status) = status else { return Vec::new() };
     let mut found: Vec<StatusError> = Vec::new();
     for error in status.components.into_iter().filter_map(|component| component.error).chain(status.error) {
-        if !found.iter().any(|known| known.code == error.code) {
+        if !found.iter().any(|observed| observed.code == error.code) {
             found.push(error);
         }
     }

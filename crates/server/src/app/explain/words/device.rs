@@ -44,7 +44,7 @@ pub(in crate::app::explain) fn explain(facts: &Facts<'_>) -> Explanation {
         state: state.to_owned(),
         summary,
         desired: desired(facts),
-        observed: known(facts),
+        observed: observed(facts),
         waiting_for: waiting_for(facts),
         next_steps: next_steps(facts),
     }
@@ -58,7 +58,7 @@ fn summary(facts: &Facts<'_>) -> (&'static str, String) {
     let failed = of(facts, |deployment_state| deployment_state == DeploymentState::Failed);
     let open = of(facts, |deployment_state| !deployment_state.is_settled());
     let total = facts.deployments.len() as u64;
-    let link = facts.client.known();
+    let link = facts.client.observed();
     let first = |facts: &[Fact]| facts.first().map(|fact| fact.sentence.clone()).unwrap_or_default();
     let deployments = facts.deployments.iter().map(|placed| (placed.desired, placed.deployment_state));
     let state = DeviceState::of(facts.client.state, facts.client.offline, deployments);
@@ -106,29 +106,30 @@ fn desired(facts: &Facts<'_>) -> Vec<Fact> {
     desired
 }
 
-fn known(facts: &Facts<'_>) -> Vec<Fact> {
-    let mut known = vec![fact("capabilities", "the device has reported its capabilities").since(facts.reported_at)];
+fn observed(facts: &Facts<'_>) -> Vec<Fact> {
+    let mut observed = vec![fact("capabilities", "the device has reported its capabilities").since(facts.reported_at)];
     if facts.no_runtime {
-        known.push(fact("no-runtime", margrave_core::runtime::NO_RUNTIME));
+        observed.push(fact("no-runtime", margrave_core::runtime::NO_RUNTIME));
     } else if !facts.hosts_workloads {
-        known.push(fact(
+        observed.push(fact(
             "hosts-nothing",
             "the device reports that it hosts no workloads, so no application is compatible",
         ));
     }
     if facts.simulated {
-        known.push(fact("simulated", SIMULATED));
+        observed.push(fact("simulated", SIMULATED));
     }
     if let Some(AnnouncedHold { reason, until }) = &facts.held {
         let sentence = format!("a technician has put the device on maintenance hold until {until}: {reason}");
-        known.push(fact("maintenance-hold", sentence).value("until", until.as_str()).value("reason", reason.as_str()));
+        observed
+            .push(fact("maintenance-hold", sentence).value("until", until.as_str()).value("reason", reason.as_str()));
     }
-    known.extend(facts.client.known());
+    observed.extend(facts.client.observed());
     for placed in &facts.deployments {
         let one = fact("deployment", format!("{}: {}", placed.what, placed.sentence));
-        known.push(one.about(format!("deployment/{}", placed.id)).value("state", placed.deployment_state.as_str()));
+        observed.push(one.about(format!("deployment/{}", placed.id)).value("state", placed.deployment_state.as_str()));
     }
-    known
+    observed
 }
 
 fn waiting_for(facts: &Facts<'_>) -> Vec<Fact> {

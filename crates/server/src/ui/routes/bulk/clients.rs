@@ -1,12 +1,12 @@
 //! Bulk approval, rejection and decommissioning of clients.
 
-use super::{Confirmation, ask, done, part, result_notice};
+use super::{Confirmation, confirm, done, part, result_notice};
 use crate::app::bulk::{self, BULK_MAX, ClientImpact, Outcome};
 use crate::app::clients;
 use crate::app::error::AppResult;
 use crate::app::paging::Paging;
 use crate::ui::form::Posted;
-use crate::ui::routes::query::{Asked, link};
+use crate::ui::routes::query::{Params, link};
 use crate::ui::visit::{PageResult, Section, Visit, go};
 use crate::ui::words;
 use margo::ids::ClientId;
@@ -15,24 +15,24 @@ use margrave_api::clients::{ClientState, UpdateClient};
 const HERE: &str = "/settings/identities/bulk";
 const LIST: &str = "/settings/identities";
 
-pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
-    let (text, word) = (asked.text("q"), asked.text("state"));
+pub(in crate::ui) async fn show(visit: Visit, params: Params) -> PageResult {
+    let (text, word) = (params.text("q"), params.text("state"));
     let back = link(LIST, &[("q", &text), ("state", &word)]);
-    let mut fields = vec![("do", asked.text("do")), ("q", text), ("state", word.clone())];
+    let mut fields = vec![("do", params.text("do")), ("q", text), ("state", word.clone())];
     let mut sentences = Vec::new();
-    let ids = if asked.get("all").is_some() {
-        let wanted = ClientState::ALL.into_iter().find(|state| state.as_str() == word);
-        let paging = Paging { limit: u32::try_from(BULK_MAX).ok(), after: asked.get("after") };
-        let page = clients::search(&visit.state, wanted, asked.get("q"), &paging).await?;
+    let ids = if params.get("all").is_some() {
+        let requested = ClientState::ALL.into_iter().find(|state| state.as_str() == word);
+        let paging = Paging { limit: u32::try_from(BULK_MAX).ok(), after: params.get("after") };
+        let page = clients::search(&visit.state, requested, params.get("q"), &paging).await?;
         if let Some(next) = page.next {
-            let counts = clients::counted(&visit.state, asked.get("q")).await?;
+            let counts = clients::counted(&visit.state, params.get("q")).await?;
             let counted = |(state, count): (&&str, &u64)| (word.is_empty() || word == **state).then_some(*count);
             sentences.push(part(page.items.len(), counts.iter().filter_map(counted).sum()));
             fields.push(("after", next));
         }
         bulk::ids(page.items.iter().map(|client| client.id.as_str()))?
     } else {
-        bulk::ids(asked.all("client"))?
+        bulk::ids(params.all("client"))?
     };
     if ids.is_empty() {
         return Ok(go(
@@ -40,24 +40,25 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
             Some(("nothing-selected", "Nothing selected. Select device identities, or all matching.")),
         ));
     }
-    let question = question(&visit, &ids, wanted(&asked.text("do")), sentences).await?;
-    let question = Confirmation { action: HERE, fields: [fields, question.fields].concat(), back, ..question };
-    ask(&visit, Section::Settings, question).await
+    let confirmation = confirmation(&visit, &ids, requested(&params.text("do")), sentences).await?;
+    let confirmation =
+        Confirmation { action: HERE, fields: [fields, confirmation.fields].concat(), back, ..confirmation };
+    confirm(&visit, Section::Settings, confirmation).await
 }
 
-fn wanted(deed: &str) -> ClientState {
+fn requested(deed: &str) -> ClientState {
     if deed == "accept" { ClientState::Accepted } else { ClientState::Decommissioned }
 }
 
 /// The confirmation for these clients; the caller adds the address and the hidden fields.
-pub(super) async fn question(
+pub(super) async fn confirmation(
     visit: &Visit,
     ids: &[ClientId],
-    wanted: ClientState,
+    requested: ClientState,
     mut text: Vec<String>,
 ) -> AppResult<Confirmation> {
-    let standing = bulk::standing(&visit.state, ids, wanted).await?;
-    let accept = wanted == ClientState::Accepted;
+    let standing = bulk::standing(&visit.state, ids, requested).await?;
+    let accept = requested == ClientState::Accepted;
     let changing = ids.len() as u64 - if accept { standing.accepted } else { standing.decommissioned };
     let deed = match (accept, standing.accepted) {
         (true, _) => "Approve",
@@ -122,31 +123,31 @@ fn current_states(standing: &ClientImpact, accept: bool) -> String {
 pub(super) async fn admit(
     posted: &Posted,
     ids: &[ClientId],
-    wanted: ClientState,
+    requested: ClientState,
 ) -> AppResult<(Outcome, (&'static str, String))> {
-    let body = UpdateClient { state: wanted, comment: posted.comment() };
+    let body = UpdateClient { state: requested, comment: posted.comment() };
     let outcome = bulk::admit(posted.state(), posted.caller(), ids, &body).await?;
-    let said = result_notice(
+    let notice = result_notice(
         &outcome,
         "",
         "device identity",
-        if wanted == ClientState::Accepted { " approved" } else { " decommissioned" },
+        if requested == ClientState::Accepted { " approved" } else { " decommissioned" },
     );
-    let code = if wanted == ClientState::Accepted { "approved" } else { "decommissioned" };
-    Ok((outcome, (code, said)))
+    let code = if requested == ClientState::Accepted { "approved" } else { "decommissioned" };
+    Ok((outcome, (code, notice)))
 }
 
 pub(in crate::ui) async fn act(posted: Posted) -> PageResult {
     let form = &posted.form;
     let ids = bulk::ids(form.all("client"))?;
     let (deed, text, word) = (form.text("do"), form.text("q"), form.text("state"));
-    let (outcome, said) = admit(&posted, &ids, wanted(deed)).await?;
+    let (outcome, notice) = admit(&posted, &ids, requested(deed)).await?;
     let next = form
         .given("after")
         .map(|after| link(HERE, &[("do", deed), ("all", "yes"), ("q", text), ("state", word), ("after", &after)]));
     // They are no longer pending, so go back to the list of all states.
     let back = link(LIST, &[("q", text)]);
-    done(&posted, Section::Settings, outcome, said, next, back).await
+    done(&posted, Section::Settings, outcome, notice, next, back).await
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Bulk actions on devices: set or remove a label, or decommission their clients.
 
-use super::{Confirmation, Typed, ask, clients, done, part, result_notice};
+use super::{Confirmation, Typed, clients, confirm, done, part, result_notice};
 use crate::app::bulk::{self, BULK_MAX};
 use crate::app::devices::KeyText;
 use crate::app::error::{AppError, AppResult, Code};
@@ -9,7 +9,7 @@ use crate::app::paging::Paging;
 use crate::app::sorting::Order;
 use crate::ui::form::Posted;
 use crate::ui::routes::devices::filter::Filter;
-use crate::ui::routes::query::{Asked, link};
+use crate::ui::routes::query::{Params, link};
 use crate::ui::visit::{PageResult, Section, Visit, go};
 use crate::ui::words;
 use indexmap::IndexMap;
@@ -27,13 +27,13 @@ struct Selection {
     matching: u64,
 }
 
-async fn selection(visit: &Visit, asked: &Asked, filter: &Filter) -> AppResult<Selection> {
-    if asked.get("all").is_none() {
-        let keys = bulk::keys(asked.all("device"))?;
+async fn selection(visit: &Visit, params: &Params, filter: &Filter) -> AppResult<Selection> {
+    if params.get("all").is_none() {
+        let keys = bulk::keys(params.all("device"))?;
         return Ok(Selection { matching: keys.len() as u64, keys, next: String::new() });
     }
     let search = filter.search();
-    let paging = Paging { limit: u32::try_from(BULK_MAX).ok(), after: asked.get("after") };
+    let paging = Paging { limit: u32::try_from(BULK_MAX).ok(), after: params.get("after") };
     let page = fleet::list(&visit.state, &search, Order::default(), &paging).await?;
     let counts = fleet::counted(&visit.state, &search).await?;
     let matching = match search.state {
@@ -45,32 +45,33 @@ async fn selection(visit: &Visit, asked: &Asked, filter: &Filter) -> AppResult<S
     Ok(Selection { keys: bulk::keys(texts.iter().map(String::as_str))?, next: page.next.unwrap_or_default(), matching })
 }
 
-pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
-    let filter = Filter::of(|name| asked.text(name));
+pub(in crate::ui) async fn show(visit: Visit, params: Params) -> PageResult {
+    let filter = Filter::of(|name| params.text(name));
     let back = filter.link("/devices", "", "");
-    let selection = selection(&visit, &asked, &filter).await?;
+    let selection = selection(&visit, &params, &filter).await?;
     if selection.keys.is_empty() {
         return Ok(go(&back, Some(("nothing-selected", "Nothing selected. Select devices, or all matching."))));
     }
-    let mut fields = kept(&filter, &selection.next);
+    let mut fields = filter_fields(&filter, &selection.next);
     let text =
         if selection.next.is_empty() { Vec::new() } else { vec![part(selection.keys.len(), selection.matching)] };
-    let question = if asked.text("do") == "decommission" {
+    let confirmation = if params.text("do") == "decommission" {
         let mut ids: Vec<_> = selection.keys.iter().map(|key| key.client.clone()).collect();
         ids.dedup();
         fields.push(("do", "decommission".to_owned()));
-        let question = clients::question(&visit, &ids, ClientState::Decommissioned, text).await?;
-        Confirmation { action: HERE, fields: [fields, question.fields].concat(), back, ..question }
+        let confirmation = clients::confirmation(&visit, &ids, ClientState::Decommissioned, text).await?;
+        Confirmation { action: HERE, fields: [fields, confirmation.fields].concat(), back, ..confirmation }
     } else {
-        let typed = Typed { name: asked.text("name"), value: asked.text("value"), gone: asked.get("gone").is_some() };
+        let typed =
+            Typed { name: params.text("name"), value: params.text("value"), gone: params.get("gone").is_some() };
         fields.push(("do", "label".to_owned()));
         labeled(&selection.keys, fields, text, typed, back)
     };
-    ask(&visit, Section::Devices, question).await
+    confirm(&visit, Section::Devices, confirmation).await
 }
 
 /// The filter, to return to and to continue with.
-fn kept(filter: &Filter, next: &str) -> Vec<(&'static str, String)> {
+fn filter_fields(filter: &Filter, next: &str) -> Vec<(&'static str, String)> {
     let mut fields: Vec<_> = filter.members().into_iter().map(|(name, value)| (name, value.to_owned())).collect();
     fields.push(("after", next.to_owned()));
     fields.retain(|(_, value)| !value.is_empty());
@@ -117,8 +118,8 @@ pub(in crate::ui) async fn act(posted: Posted) -> PageResult {
     };
     if form.text("do") == "decommission" {
         let ids = bulk::ids(form.all("client"))?;
-        let (outcome, said) = clients::admit(&posted, &ids, ClientState::Decommissioned).await?;
-        return done(&posted, Section::Devices, outcome, said, again(&[("do", "decommission")]), back).await;
+        let (outcome, notice) = clients::admit(&posted, &ids, ClientState::Decommissioned).await?;
+        return done(&posted, Section::Devices, outcome, notice, again(&[("do", "decommission")]), back).await;
     }
     let keys = bulk::keys(form.all("device"))?;
     let typed =
@@ -135,18 +136,18 @@ pub(in crate::ui) async fn act(posted: Posted) -> PageResult {
             let gone = if typed.gone { "yes" } else { "" };
             let members: [(&str, &str); 4] =
                 [("do", "label"), ("name", &typed.name), ("value", &typed.value), ("gone", gone)];
-            let said = result_notice(&outcome, &what, "device", "");
+            let notice = result_notice(&outcome, &what, "device", "");
             let code = if typed.gone { "label-removed" } else { "label-set" };
-            done(&posted, Section::Devices, outcome, (code, said), again(&members), back).await
+            done(&posted, Section::Devices, outcome, (code, notice), again(&members), back).await
         }
         Err(AppError::Refused { code: Code::Invalid, errors, .. }) => {
             let place = |message: &str| if message.starts_with("a value") { "label-value" } else { "label-name" };
             let wrong = errors.iter().map(|one| (place(&one.message), words::capital(&one.message))).collect();
-            let mut fields = kept(&filter, form.text("after"));
+            let mut fields = filter_fields(&filter, form.text("after"));
             fields.push(("do", "label".to_owned()));
-            let question = labeled(&keys, fields, Vec::new(), typed, back);
-            let question = Confirmation { wrong, comment: form.text("comment").to_owned(), ..question };
-            ask(&posted.visit, Section::Devices, question).await
+            let confirmation = labeled(&keys, fields, Vec::new(), typed, back);
+            let confirmation = Confirmation { wrong, comment: form.text("comment").to_owned(), ..confirmation };
+            confirm(&posted.visit, Section::Devices, confirmation).await
         }
         Err(error) => Err(error.into()),
     }

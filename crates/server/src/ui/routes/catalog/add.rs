@@ -6,7 +6,7 @@ use crate::app::registries;
 use crate::catalog::{self, UPLOAD_BYTES_MAX, UploadNote};
 use crate::copies;
 use crate::ui::form::Posted;
-use crate::ui::routes::query::{Asked, link};
+use crate::ui::routes::query::{Params, link};
 use crate::ui::visit::{PageResult, Section, Shell, Visit, go, pages};
 use askama::Template;
 use axum::extract::Multipart;
@@ -107,9 +107,9 @@ impl Wrong {
     }
 }
 
-pub(in crate::ui) async fn form(visit: Visit, asked: Asked) -> PageResult {
+pub(in crate::ui) async fn form(visit: Visit, params: Params) -> PageResult {
     let mut page = blank(&visit, "Add an application").await?;
-    page.chosen = asked.text("registry");
+    page.chosen = params.text("registry");
     visit.show(&page)
 }
 
@@ -280,15 +280,15 @@ fn way(saved: &[SavedRegistry], host: &str, gone: bool, errors: &[FieldProblem])
 
 fn added(imported: &Imported) -> Response {
     let application = &imported.application;
-    let said = if imported.added {
+    let notice = if imported.added {
         format!("{} {} is in the catalog.", application.name, application.version)
     } else {
         format!("This package of {} {} is already in the catalog.", application.name, application.version)
     };
     let used = imported.registry.as_ref().and_then(RegistryUse::sentence);
-    let said = used.map_or_else(|| said.clone(), |used| format!("{said} {used}"));
+    let notice = used.map_or_else(|| notice.clone(), |used| format!("{notice} {used}"));
     let query = link(&format!("/catalog/{}", application.id), &[("version", &application.version)]);
-    go(&query, Some((if imported.added { "application-added" } else { "already-added" }, &said)))
+    go(&query, Some((if imported.added { "application-added" } else { "already-added" }, &notice)))
 }
 
 async fn again(visit: &Visit, error: AppError, source: &str) -> PageResult {

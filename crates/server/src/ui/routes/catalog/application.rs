@@ -1,15 +1,15 @@
 //! One application: description, requirements, deployments.
 
-use super::shelf::{CompatibilityCheck, badge};
+use super::catalog_view::{CompatibilityCheck, badge};
+use crate::app::catalog_view::{self, Detail};
 use crate::app::error::AppError;
-use crate::app::shelf::{self, Detail};
 use crate::app::{applications, drafts, value_format, versions};
-use crate::ui::ask::{Confirmation, ask};
 use crate::ui::chart;
+use crate::ui::confirm::{Confirmation, confirm};
 use crate::ui::form::Posted;
 use crate::ui::markdown;
 use crate::ui::markup::{Markup, prose};
-use crate::ui::routes::query::{Asked, link};
+use crate::ui::routes::query::{Params, link};
 use crate::ui::visit::{PageResult, Section, Shell, Visit, go, pages};
 use crate::ui::words;
 use askama::Template;
@@ -50,7 +50,7 @@ struct ApplicationPage {
     this: u64,
     icon: bool,
     device: String,
-    fit: Option<CompatibilityCheck>,
+    compatibility: Option<CompatibilityCheck>,
     compatibility_link: String,
     /// Unreachable components; not rendered with application names, because a component may have the same id.
     unserved: Vec<Markup>,
@@ -73,14 +73,14 @@ struct Running {
 impl ApplicationPage {
     /// The default value, if it may be shown.
     #[expect(clippy::unused_self, reason = "templates call it so")]
-    fn default_of(&self, question: &drafts::Asked) -> Option<String> {
-        question.default.as_ref().filter(|value| !value_format::plain(value).is_empty()).map(value_format::answer)
+    fn default_of(&self, parameter: &drafts::ParameterField) -> Option<String> {
+        parameter.default.as_ref().filter(|value| !value_format::plain(value).is_empty()).map(value_format::answer)
     }
 
     /// The description already says that the value cannot be changed.
     #[expect(clippy::unused_self, reason = "templates call it so")]
-    fn says_so(&self, question: &drafts::Asked) -> bool {
-        question.description.as_ref().is_some_and(|text| text.contains("cannot be changed"))
+    fn says_so(&self, parameter: &drafts::ParameterField) -> bool {
+        parameter.description.as_ref().is_some_and(|text| text.contains("cannot be changed"))
     }
 
     /// A summary line for files of the package that the catalog does not store.
@@ -91,11 +91,11 @@ impl ApplicationPage {
     }
 }
 
-pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<String>) -> PageResult {
+pub(in crate::ui) async fn show(visit: Visit, params: Params, Path(id): Path<String>) -> PageResult {
     let state = &visit.state;
-    let version = asked.get("version");
-    let detail = shelf::detail(state, &id, version.as_deref()).await?;
-    if asked.get("ask").as_deref() == Some("delete") {
+    let version = params.get("version");
+    let detail = catalog_view::detail(state, &id, version.as_deref()).await?;
+    if params.get("ask").as_deref() == Some("delete") {
         return ask_to_delete(&visit, &detail).await;
     }
     let name = detail.version.name.clone();
@@ -114,13 +114,15 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         })
         .filter(|running| running.count > 0)
         .collect();
-    let device = asked.text("device");
-    let fits = match device.split_once('/') {
+    let device = params.text("device");
+    let compatibility = match device.split_once('/') {
         Some((client, device)) => {
-            let search =
-                shelf::Search { device: Some((client.to_owned(), device.to_owned())), ..shelf::Search::default() };
-            let (all, _) = shelf::list(state, &search).await?;
-            all.into_iter().find(|one| one.id == id).and_then(|one| one.fit.as_ref().map(badge))
+            let search = catalog_view::Search {
+                device: Some((client.to_owned(), device.to_owned())),
+                ..catalog_view::Search::default()
+            };
+            let (all, _) = catalog_view::list(state, &search).await?;
+            all.into_iter().find(|one| one.id == id).and_then(|one| one.compatibility.as_ref().map(badge))
         }
         None => None,
     };
@@ -139,7 +141,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         icon: detail.version.resources.iter().any(|resource| resource.kind == "icon"),
         compatibility_link: link(&format!("/catalog/{id}/compatibility"), &[("version", &shown)]),
         device,
-        fit: fits,
+        compatibility,
         detail,
         unserved,
         asks: state.config.catalog.check_registries,
@@ -153,7 +155,7 @@ async fn ask_to_delete(visit: &Visit, detail: &Detail) -> PageResult {
     let back = link(&format!("/catalog/{id}"), &[("version", version)]);
     let used = detail.deployments.get(version).map(Counts::total).unwrap_or_default();
     if used > 0 {
-        let question = Confirmation {
+        let confirmation = Confirmation {
             title: format!("{} {version} cannot be removed from the catalog", detail.version.name),
             text: vec![format!(
                 "It has {}. Upgrade or downgrade those devices, or remove it from them first; the application page lists its deployments.",
@@ -162,9 +164,9 @@ async fn ask_to_delete(visit: &Visit, detail: &Detail) -> PageResult {
             back,
             ..Confirmation::default()
         };
-        return ask(visit, Section::Catalog, question).await;
+        return confirm(visit, Section::Catalog, confirmation).await;
     }
-    let question = Confirmation {
+    let confirmation = Confirmation {
         title: format!("Remove {} {version} from the catalog?", detail.version.name),
         text: vec!["It can no longer be deployed.".to_owned()],
         devices: Some(0),
@@ -175,28 +177,28 @@ async fn ask_to_delete(visit: &Visit, detail: &Detail) -> PageResult {
         danger: true,
         back,
     };
-    ask(visit, Section::Catalog, question).await
+    confirm(visit, Section::Catalog, confirmation).await
 }
 
 pub(in crate::ui) async fn act(Path(id): Path<String>, posted: Posted) -> PageResult {
     let version = posted.form.text("version").to_owned();
     if posted.form.text("action") == "ask" {
-        let asked = applications::ask_for_components(posted.state(), &id, &version).await?;
-        let said = match asked.components_checked.filter(|asked| asked.missing + asked.unknown > 0) {
+        let checked = applications::check_components(posted.state(), &id, &version).await?;
+        let notice = match checked.components_checked.filter(|check| check.missing + check.unknown > 0) {
             Some(_) => ("components-missing", "Checked the registries: not all components were found."),
             None => ("components-found", "Checked the registries: all components were found."),
         };
-        return Ok(go(&link(&format!("/catalog/{id}"), &[("version", &version)]), Some(said)));
+        return Ok(go(&link(&format!("/catalog/{id}"), &[("version", &version)]), Some(notice)));
     }
     applications::delete_version(posted.state(), posted.caller(), &id, &version, posted.comment()).await?;
-    let said = format!("Version {version} was removed from the catalog.");
+    let notice = format!("Version {version} was removed from the catalog.");
     let left = applications::versions(posted.state(), &id).await.is_ok();
-    Ok(go(&if left { format!("/catalog/{id}") } else { "/catalog".to_owned() }, Some(("version-removed", &said))))
+    Ok(go(&if left { format!("/catalog/{id}") } else { "/catalog".to_owned() }, Some(("version-removed", &notice))))
 }
 
 /// An icon from a package, served as an image only.
-pub(in crate::ui) async fn icon(visit: Visit, asked: Asked, Path(id): Path<String>) -> PageResult {
-    let version = asked.text("version");
+pub(in crate::ui) async fn icon(visit: Visit, params: Params, Path(id): Path<String>) -> PageResult {
+    let version = params.text("version");
     let (media_type, bytes) = applications::resource(&visit.state, &id, &version, "icon").await?;
     let form = media_type.trim_end_matches("+xml").rsplit(['+', '/']).next().unwrap_or_default();
     let Some((_, kind)) = PICTURES.into_iter().find(|(known, _)| *known == form) else {

@@ -1,16 +1,16 @@
 //! Which devices can run a version of an application, and why the others cannot.
 
-use super::shelf::{CompatibilityCheck, badge};
+use super::catalog_view::{CompatibilityCheck, badge};
 use crate::app::background::{PAGE_WAITS, Progress};
 use crate::app::compatibility::{NO_CAPABILITIES, deciding_rules};
 use crate::app::error::AppError;
 use crate::app::fleet::{self, Candidate, ELIGIBLE_MAX, EligibilityQuery, InstalledFilter, Search};
 use crate::app::paging::Listing;
 use crate::app::sorting::Order;
-use crate::app::{explain, shelf};
+use crate::app::{catalog_view, explain};
 use crate::ui::markup::Markup;
 use crate::ui::routes::heads::Heads;
-use crate::ui::routes::query::{Asked, device_link, link};
+use crate::ui::routes::query::{Params, device_link, link};
 use crate::ui::routes::tiles::Tile;
 use crate::ui::routes::why::{Part, why};
 use crate::ui::visit::{PageResult, Section, Shell, Visit, pages};
@@ -64,34 +64,35 @@ struct Offer {
 struct Row {
     device: String,
     link: String,
-    fit: CompatibilityCheck,
+    compatibility: CompatibilityCheck,
     state: Markup,
     site: String,
     /// The version it already has.
     has: Option<(String, String)>,
 }
 
-pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<String>) -> PageResult {
+pub(in crate::ui) async fn show(visit: Visit, params: Params, Path(id): Path<String>) -> PageResult {
     let state = &visit.state;
-    let detail = shelf::detail(state, &id, asked.get("version").as_deref()).await?;
+    let detail = catalog_view::detail(state, &id, params.get("version").as_deref()).await?;
     let version = detail.version.version.clone();
     let Progress { value, done } = explain::compatibility(state, &id, &version, PAGE_WAITS).await?;
     let counts = value.unwrap_or_default();
-    let (outcome, reason, text) = (asked.text("compatibility"), asked.text("reason"), asked.text("q"));
-    let wanted =
-        EligibilityQuery { application: &id, version: &version, profile: None, whom: InstalledFilter::Without };
-    let search = Search { text: asked.get("q"), ..Search::default() };
+    let (outcome, reason, text) = (params.text("compatibility"), params.text("reason"), params.text("q"));
+    let eligibility_query =
+        EligibilityQuery { application: &id, version: &version, profile: None, installed: InstalledFilter::Without };
+    let search = Search { text: params.get("q"), ..Search::default() };
     let keep = |candidate: &Candidate| {
-        (outcome.is_empty() || words::api_value(&candidate.fit.outcome) == outcome)
-            && (reason.is_empty() || deciding_rules(&candidate.fit).any(|rule| rule == reason))
+        (outcome.is_empty() || words::api_value(&candidate.compatibility.outcome) == outcome)
+            && (reason.is_empty() || deciding_rules(&candidate.compatibility).any(|rule| rule == reason))
     };
-    let order = Order::of_page(&asked.text("sort"));
+    let order = Order::of_page(&params.text("sort"));
     let sort = order.sort.map(|sort| sort.to_string()).unwrap_or_default();
-    let (page, wrong) = match fleet::filtered_page(state, &wanted, &search, (order, &asked.paging()), keep).await {
-        Ok(page) => (page, None),
-        Err(AppError::Refused { detail, .. }) => (Listing::default(), Some(detail)),
-        Err(error) => return Err(error.into()),
-    };
+    let (page, wrong) =
+        match fleet::filtered_page(state, &eligibility_query, &search, (order, &params.paging()), keep).await {
+            Ok(page) => (page, None),
+            Err(AppError::Refused { detail, .. }) => (Listing::default(), Some(detail)),
+            Err(error) => return Err(error.into()),
+        };
     let path = format!("/catalog/{id}/compatibility");
     let at = |outcome: &str, reason: &str, after: &str| {
         let members: [(&str, &str); 6] = [
@@ -106,25 +107,25 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
     };
     let filter = [("version", version.as_str()), ("compatibility", &outcome), ("reason", &reason), ("q", &text)];
     let kinds = [
-        (counts.fits, Badge { key: "compatible", word: "Compatible", tone: "good", symbol: "check" }),
-        (counts.unfit, Badge { key: "incompatible", word: "Incompatible", tone: "bad", symbol: "cross" }),
+        (counts.compatible, Badge { key: "compatible", word: "Compatible", tone: "good", symbol: "check" }),
+        (counts.incompatible, Badge { key: "incompatible", word: "Incompatible", tone: "bad", symbol: "cross" }),
         (counts.unknown, Badge { key: "unknown", word: "Unknown", tone: "idle", symbol: "clock" }),
     ];
-    let tiles = kinds.into_iter().map(|(count, look)| {
-        let chosen = look.key == outcome;
-        let link = at(if chosen { "" } else { look.key }, "", "");
-        Tile::new(count, look, link, chosen)
+    let tiles = kinds.into_iter().map(|(count, style)| {
+        let chosen = style.key == outcome;
+        let link = at(if chosen { "" } else { style.key }, "", "");
+        Tile::new(count, style, link, chosen)
     });
     // The exact number where few devices have to be checked for it.
-    let takers = match counts.devices {
-        0..=ELIGIBLE_MAX => fleet::takers(state, &wanted, &Search::default()).await?,
+    let eligible_count = match counts.devices {
+        0..=ELIGIBLE_MAX => fleet::eligible_count(state, &eligibility_query, &Search::default()).await?,
         _ => None,
     };
     let explained = match detail.versions.first() {
         Some(newest) if newest.version == version => Some(explain::application(state, &id, PAGE_WAITS).await?),
         _ => None,
     };
-    let deployable = takers.unwrap_or(counts.fits);
+    let deployable = eligible_count.unwrap_or(counts.compatible);
     let page = CompatibilityPage {
         shell: visit.shell(Section::Catalog, format!("Compatibility - {} {version}", detail.version.name)).await?,
         name: detail.version.name,
@@ -138,10 +139,10 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         reasons: offers(&counts.rules, &reason),
         rows: page.items.into_iter().map(|candidate| row(candidate, &id)).collect(),
         next: page.next.map(|next| at(&outcome, &reason, &next)),
-        first: asked.get("after").map(|_| at(&outcome, &reason, "")),
+        first: params.get("after").map(|_| at(&outcome, &reason, "")),
         wrong,
         deployable,
-        skips: takers.is_none() || deployable < counts.fits,
+        skips: eligible_count.is_none() || deployable < counts.compatible,
         summary: explained.as_ref().map(|explained| explained.explanation.summary.clone()),
         why: explained.map(|explained| why(&explained.explanation, false)).unwrap_or_default(),
         id: id.clone(),
@@ -175,7 +176,7 @@ fn rule_words(rule: &str) -> String {
 }
 
 fn row(candidate: Candidate, application: &str) -> Row {
-    let Candidate { listed, fit } = candidate;
+    let Candidate { listed, compatibility } = candidate;
     let device = &listed.device;
     let site = device.operator_labels.get("site").cloned();
     let site = site.or_else(|| device.device_labels.get("site").map(crate::app::value_format::plain));
@@ -184,7 +185,7 @@ fn row(candidate: Candidate, application: &str) -> Row {
         has: has.map(|placed| (placed.version.clone(), format!("/deployments/{}", placed.id))),
         device: device.device.clone(),
         link: device_link(&device.client, &device.device),
-        fit: badge(&fit),
+        compatibility: badge(&compatibility),
         state: words::device_state(listed.device.state),
         site: site.unwrap_or_default(),
     }

@@ -5,7 +5,7 @@ use crate::app::drafts::{self, Draft, Kind, SELECTED_MAX};
 use crate::app::error::{AppError, Code};
 use crate::app::{applications, deployments, fleet, groups, overview, rollouts};
 use crate::ui::form::Posted;
-use crate::ui::routes::query::{Asked, link};
+use crate::ui::routes::query::{Params, link};
 use crate::ui::visit::{PageResult, Shell, Visit, go, pages};
 use askama::Template;
 use axum::extract::Path;
@@ -40,7 +40,7 @@ pub(in crate::ui) async fn begin(posted: Posted) -> PageResult {
     if let Some(rollout) = form.given("rollout") {
         draft.deployments = rollouts::touched(posted.state(), &rollout, SELECTED_MAX).await?;
     }
-    draft.wide = kind != Kind::Create && (form.has("rollout") || draft.deployments.is_empty());
+    draft.by_device = kind != Kind::Create && (form.has("rollout") || draft.deployments.is_empty());
     if let Some(only) = draft.single() {
         let deployment = deployments::get(posted.state(), only).await?;
         draft.application = deployment.application;
@@ -62,10 +62,10 @@ pub(in crate::ui) async fn begin(posted: Posted) -> PageResult {
         // Every compatible device.
         draft.selector = Some(String::new());
     }
-    if draft.is_wide() {
+    if draft.is_by_device() {
         // One rollout for all of them, unless the operator selects individual devices.
         draft.selector = (!form.has("rollout")).then(String::new);
-        if drafts::reach(posted.state(), &draft).await? == 0 {
+        if drafts::target_count(posted.state(), &draft).await? == 0 {
             let detail = match kind {
                 Kind::Upgrade => "all deployments already have this version",
                 _ => "no device runs it",
@@ -76,7 +76,10 @@ pub(in crate::ui) async fn begin(posted: Posted) -> PageResult {
     let mut refused = None;
     if let Some(device) = device {
         // Never preselect an incompatible device (CON-02); the next page says why.
-        if fleet::candidate(posted.state(), &draft.wanted(), &device).await?.can_take(&draft.wanted()) {
+        if fleet::candidate(posted.state(), &draft.eligibility_query(), &device)
+            .await?
+            .can_take(&draft.eligibility_query())
+        {
             draft.devices.push(device);
         } else {
             refused = Some(device);
@@ -112,13 +115,13 @@ async fn other_version(posted: &Posted, application: &str, present: &str) -> Res
 }
 
 /// Asks for confirmation, because the draft cannot be restored.
-pub(in crate::ui) async fn confirm_discard(visit: Visit, asked: Asked, Path(id): Path<String>) -> PageResult {
-    let kept = drafts::get(&visit.state, visit.caller(), &id).await?;
+pub(in crate::ui) async fn confirm_discard(visit: Visit, params: Params, Path(id): Path<String>) -> PageResult {
+    let stored = drafts::get(&visit.state, visit.caller(), &id).await?;
     let names = &overview::get(&visit.state).await?.names;
-    let what = title(&kept.draft, names);
-    let shell = visit.shell(section(&kept.draft), format!("Discard the draft? {what}")).await?;
-    let to = asked.text("to");
-    let back = if is_list(&to) { to.clone() } else { format!("/deploy/{id}/{}", kept.draft.step()) };
+    let what = title(&stored.draft, names);
+    let shell = visit.shell(section(&stored.draft), format!("Discard the draft? {what}")).await?;
+    let to = params.text("to");
+    let back = if is_list(&to) { to.clone() } else { format!("/deploy/{id}/{}", stored.draft.step()) };
     visit.show(&DiscardPage { shell, what, id, back, to })
 }
 
@@ -129,9 +132,9 @@ fn is_list(to: &str) -> bool {
 
 /// Discards the draft.
 pub(in crate::ui) async fn abandon(Path(id): Path<String>, posted: Posted) -> PageResult {
-    let kept = drafts::get(posted.state(), posted.caller(), &id).await?;
-    drafts::drop(posted.state(), posted.caller(), kept.id).await?;
+    let stored = drafts::get(posted.state(), posted.caller(), &id).await?;
+    drafts::drop(posted.state(), posted.caller(), stored.id).await?;
     let to = posted.form.text("to");
-    let to = if is_list(to) { to.to_owned() } else { format!("/catalog/{}", kept.draft.application) };
+    let to = if is_list(to) { to.to_owned() } else { format!("/catalog/{}", stored.draft.application) };
     Ok(go(&to, Some(("draft-discarded", "Draft discarded. Nothing was deployed."))))
 }

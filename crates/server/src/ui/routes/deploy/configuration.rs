@@ -45,7 +45,7 @@ pages!(ConfigurationPage);
 impl ConfigurationPage {
     /// The draft sets at least one policy.
     fn chooses(&self) -> bool {
-        self.policies.iter().any(|choice| choice.wanted.is_some())
+        self.policies.iter().any(|choice| choice.requested.is_some())
     }
 }
 
@@ -57,58 +57,58 @@ struct Override {
 }
 
 pub(in crate::ui) async fn show(visit: Visit, Path(id): Path<String>) -> PageResult {
-    let kept = drafts::get(&visit.state, visit.caller(), &id).await?;
-    let problems = kept_problems(&visit, &kept).await?;
-    let page = page(&visit, &kept, None, &problems).await?;
+    let stored = drafts::get(&visit.state, visit.caller(), &id).await?;
+    let problems = stored_problems(&visit, &stored).await?;
+    let page = page(&visit, &stored, None, &problems).await?;
     visit.show(&page)
 }
 
 /// Problems of values that were saved without being valid.
-async fn kept_problems(visit: &Visit, kept: &StoredDraft) -> Result<Problems, UiError> {
-    let draft = &kept.draft;
-    if draft.answers.is_empty() {
+async fn stored_problems(visit: &Visit, stored: &StoredDraft) -> Result<Problems, UiError> {
+    let draft = &stored.draft;
+    if draft.values.is_empty() {
         return Ok(Problems::new());
     }
     let description = drafts::description(&visit.state, draft).await?;
     let sections = drafts::sections(&description, draft.profile.as_deref());
-    let mut problems = drafts::problems(&visit.state, draft, &draft.answers).await?;
+    let mut problems = drafts::problems(&visit.state, draft, &draft.values).await?;
     // Ignore parameters without a value yet, and parameters of another version.
     problems.retain(|name, _| {
-        let asked = sections.iter().flat_map(|section| &section.questions).any(|one| one.parameter == *name);
-        asked && draft.answers.contains_key(name)
+        let is_parameter = sections.iter().flat_map(|section| &section.fields).any(|one| one.parameter == *name);
+        is_parameter && draft.values.contains_key(name)
     });
     Ok(problems)
 }
 
 async fn page(
     visit: &Visit,
-    kept: &StoredDraft,
+    stored: &StoredDraft,
     typed: Option<&Form>,
     problems: &Problems,
 ) -> Result<ConfigurationPage, UiError> {
-    let (state, draft) = (&visit.state, &kept.draft);
+    let (state, draft) = (&visit.state, &stored.draft);
     let description = drafts::description(state, draft).await?;
     let sections = drafts::sections(&description, draft.profile.as_deref());
-    let known = CurrentValues::of(state, draft).await?;
-    let (sheets, wrong) = sheets(&sections, draft, &known, typed, problems);
-    let steps = steps(state, kept, "configuration").await?;
+    let current = CurrentValues::of(state, draft).await?;
+    let (sheets, wrong) = sheets(&sections, draft, &current, typed, problems);
+    let steps = steps(state, stored, "configuration").await?;
     let title =
         if wrong.is_empty() { "Configuration".to_owned() } else { words::count(wrong.len() as u64, "invalid value") };
-    let shown = |answers: &ParameterValues| {
-        answers.iter().map(|(name, value)| (label(&sections, name), hidden(&sections, name, value))).collect()
+    let shown = |values: &ParameterValues| {
+        values.iter().map(|(name, value)| (label(&sections, name), hidden(&sections, name, value))).collect()
     };
     Ok(ConfigurationPage {
-        shell: visit.shell(section(&kept.draft), format!("{title} - {}", steps.title)).await?,
+        shell: visit.shell(section(&stored.draft), format!("{title} - {}", steps.title)).await?,
         overrides: draft
             .overrides
             .iter()
-            .map(|(device, answers)| Override {
+            .map(|(device, values)| Override {
                 name: device.split_once('/').map_or(device.as_str(), |(_, name)| name).to_owned(),
                 link: read_device(device)
-                    .map(|device| overrides::address(&kept.id.to_string(), &device))
+                    .map(|device| overrides::address(&stored.id.to_string(), &device))
                     .unwrap_or_default(),
                 device: device.clone(),
-                own: shown(answers),
+                own: shown(values),
             })
             .collect(),
         devices: match draft.devices.len() {
@@ -118,7 +118,7 @@ async fn page(
         many: draft.selector.is_some() || draft.devices.len() > 1,
         own_device: typed.map(|form| form.text("own-device").to_owned()).unwrap_or_default(),
         policies: policies::choices(draft, policies::before(state, draft).await?),
-        reaches: reaches(draft, drafts::reach(state, draft).await?),
+        reaches: reaches(draft, drafts::target_count(state, draft).await?),
         create: draft.kind == Kind::Create,
         sections: sheets,
         wrong,
@@ -129,62 +129,62 @@ async fn page(
 }
 
 /// Only compatible devices among the matching ones count; the review says how many.
-fn reaches(draft: &drafts::Draft, reach: u64) -> String {
+fn reaches(draft: &drafts::Draft, target_count: u64) -> String {
     if draft.kind == Kind::Create && draft.selector.is_some() {
-        format!("the compatible ones of {}", words::count(reach, "matching device"))
+        format!("the compatible ones of {}", words::count(target_count, "matching device"))
     } else {
-        words::count(reach, "device")
+        words::count(target_count, "device")
     }
 }
 
 /// Stores the submitted policies in the draft.
-async fn choose(posted: &Posted, kept: &mut StoredDraft) -> Result<(), UiError> {
-    let before = policies::before(posted.state(), &kept.draft).await?;
-    kept.draft.policy = policies::read(|name| posted.form.text(name), before)?;
+async fn choose(posted: &Posted, stored: &mut StoredDraft) -> Result<(), UiError> {
+    let before = policies::before(posted.state(), &stored.draft).await?;
+    stored.draft.policy = policies::read(|name| posted.form.text(name), before)?;
     Ok(())
 }
 
 /// Validates without saving, for a form that is being filled in.
 pub(in crate::ui) async fn check(Path(id): Path<String>, posted: Posted) -> PageResult {
-    let mut kept = drafts::get(posted.state(), posted.caller(), &id).await?;
-    choose(&posted, &mut kept).await?;
-    let description = drafts::description(posted.state(), &kept.draft).await?;
-    let known = CurrentValues::of(posted.state(), &kept.draft).await?;
-    let answers = read(&posted.form, &description, &kept.draft, &known);
-    let mut problems = drafts::problems(posted.state(), &kept.draft, &answers).await?;
+    let mut stored = drafts::get(posted.state(), posted.caller(), &id).await?;
+    choose(&posted, &mut stored).await?;
+    let description = drafts::description(posted.state(), &stored.draft).await?;
+    let current = CurrentValues::of(posted.state(), &stored.draft).await?;
+    let values = read(&posted.form, &description, &stored.draft, &current);
+    let mut problems = drafts::problems(posted.state(), &stored.draft, &values).await?;
     // Ignore fields that are still empty.
     problems.retain(|name, _| {
         let field = format!("p:{name}");
-        posted.form.all(&field).any(|text| !text.is_empty()) || kept.draft.answered
+        posted.form.all(&field).any(|text| !text.is_empty()) || stored.draft.configured
     });
-    let page = page(&posted.visit, &kept, Some(&posted.form), &problems).await?;
+    let page = page(&posted.visit, &stored, Some(&posted.form), &problems).await?;
     posted.visit.show(&page)
 }
 
 pub(in crate::ui) async fn keep(Path(id): Path<String>, posted: Posted) -> PageResult {
-    let mut kept = drafts::get(posted.state(), posted.caller(), &id).await?;
-    kept.revision = posted.form.number("revision").unwrap_or(kept.revision);
-    choose(&posted, &mut kept).await?;
-    let description = drafts::description(posted.state(), &kept.draft).await?;
-    let known = CurrentValues::of(posted.state(), &kept.draft).await?;
-    let answers = read(&posted.form, &description, &kept.draft, &known);
+    let mut stored = drafts::get(posted.state(), posted.caller(), &id).await?;
+    stored.revision = posted.form.number("revision").unwrap_or(stored.revision);
+    choose(&posted, &mut stored).await?;
+    let description = drafts::description(posted.state(), &stored.draft).await?;
+    let current = CurrentValues::of(posted.state(), &stored.draft).await?;
+    let values = read(&posted.form, &description, &stored.draft, &current);
     let form = &posted.form;
-    let problems = drafts::problems(posted.state(), &kept.draft, &answers).await?;
-    kept.draft.answers = answers;
+    let problems = drafts::problems(posted.state(), &stored.draft, &values).await?;
+    stored.draft.values = values;
     if let Some(device) = form.text("go").strip_prefix("without:") {
-        kept.draft.overrides.shift_remove(device);
-        drafts::put(posted.state(), posted.caller(), &kept).await?;
+        stored.draft.overrides.shift_remove(device);
+        drafts::put(posted.state(), posted.caller(), &stored).await?;
         return Ok(go(&format!("/deploy/{id}/configuration#own"), None));
     }
-    if let Some(place) = elsewhere(&kept, form.text("go")) {
+    if let Some(place) = elsewhere(&stored, form.text("go")) {
         // The operator leaves this step and comes back: save the values, valid or not.
-        kept.draft.answered &= problems.is_empty();
-        drafts::put(posted.state(), posted.caller(), &kept).await?;
+        stored.draft.configured &= problems.is_empty();
+        drafts::put(posted.state(), posted.caller(), &stored).await?;
         return Ok(go(&place, None));
     }
-    let present = drafts::revision(posted.state(), &kept.draft).await?;
+    let present = drafts::revision(posted.state(), &stored.draft).await?;
     if present.is_some() && form.number("seen").is_some_and(|seen| Some(seen) != present) {
-        let mut page = page(&posted.visit, &kept, Some(form), &problems).await?;
+        let mut page = page(&posted.visit, &stored, Some(form), &problems).await?;
         let text = "Another operator changed this deployment in the meantime. The current values are shown next to yours; submit again to overwrite them.";
         page.wrong.insert(0, ("configuration".to_owned(), text.to_owned()));
         return posted.visit.show_with(StatusCode::UNPROCESSABLE_ENTITY, &page);
@@ -192,30 +192,30 @@ pub(in crate::ui) async fn keep(Path(id): Path<String>, posted: Posted) -> PageR
     // Enter after typing a device name means Add override.
     let names_one = form.text("go") == "continue" && !form.text("own-device").is_empty();
     if form.text("go") == "override" || names_one {
-        return match overrides::find(posted.state(), &kept.draft, form.text("own-device")).await? {
+        return match overrides::find(posted.state(), &stored.draft, form.text("own-device")).await? {
             Ok(device) => {
                 // The operator leaves this step and comes back: save the values, valid or not.
-                drafts::put(posted.state(), posted.caller(), &kept).await?;
+                drafts::put(posted.state(), posted.caller(), &stored).await?;
                 Ok(go(&overrides::address(&id, &device), None))
             }
             Err(message) => {
-                let mut page = page(&posted.visit, &kept, Some(form), &Problems::new()).await?;
+                let mut page = page(&posted.visit, &stored, Some(form), &Problems::new()).await?;
                 page.override_wrong = Some(message);
                 posted.visit.show_with(StatusCode::UNPROCESSABLE_ENTITY, &page)
             }
         };
     }
     if !problems.is_empty() {
-        let page = page(&posted.visit, &kept, Some(form), &problems).await?;
+        let page = page(&posted.visit, &stored, Some(form), &problems).await?;
         return posted.visit.show_with(StatusCode::UNPROCESSABLE_ENTITY, &page);
     }
-    if kept.draft.kind == Kind::Reconfigure && kept.draft.answers.is_empty() && kept.draft.policy.is_empty() {
-        let mut page = page(&posted.visit, &kept, Some(form), &problems).await?;
+    if stored.draft.kind == Kind::Reconfigure && stored.draft.values.is_empty() && stored.draft.policy.is_empty() {
+        let mut page = page(&posted.visit, &stored, Some(form), &problems).await?;
         let text = "No changes yet; change at least one value or policy.";
         page.wrong.push(("configuration".to_owned(), text.to_owned()));
         return posted.visit.show_with(StatusCode::UNPROCESSABLE_ENTITY, &page);
     }
-    kept.draft.answered = true;
-    drafts::put(posted.state(), posted.caller(), &kept).await?;
-    Ok(go(&next(&kept, "configuration"), None))
+    stored.draft.configured = true;
+    drafts::put(posted.state(), posted.caller(), &stored).await?;
+    Ok(go(&next(&stored, "configuration"), None))
 }

@@ -11,10 +11,10 @@ use crate::app::{overview, value_format, versions};
 use crate::ui::errors::UiError;
 use crate::ui::form::{Form, Posted};
 use crate::ui::markup::Markup;
-use crate::ui::routes::catalog::shelf::{CompatibilityCheck, ShownReason, badge};
+use crate::ui::routes::catalog::catalog_view::{CompatibilityCheck, ShownReason, badge};
 use crate::ui::routes::devices::filter::{Filter, Offers};
 use crate::ui::routes::heads::Heads;
-use crate::ui::routes::query::{Asked, ROWS, device_link, link};
+use crate::ui::routes::query::{Params, ROWS, device_link, link};
 use crate::ui::visit::{PageResult, Shell, Visit, go, pages};
 use crate::ui::words;
 use askama::Template;
@@ -36,7 +36,7 @@ struct DevicesPage {
     /// The devices are still being sorted.
     in_progress: bool,
     /// Lists eligible devices only.
-    fits: bool,
+    compatible: bool,
     offers: Offers,
     rows: Vec<Row>,
     /// Individually selected devices, on this page and others.
@@ -50,12 +50,12 @@ struct DevicesPage {
     /// Which devices are candidates, for changes to existing deployments.
     who: Option<String>,
     /// Compatibility matters for this kind of rollout.
-    judged: bool,
+    evaluated: bool,
     /// The filter can be stored as a selector; a name fragment or a state is evaluated once.
     lasting: bool,
     matching: u64,
     /// Eligible devices among the matching ones; none if too many match to count them here.
-    takers: Option<u64>,
+    eligible_count: Option<u64>,
     next: Option<String>,
     first: bool,
     /// Why the filter cannot be used.
@@ -64,7 +64,7 @@ struct DevicesPage {
     nothing_selected: bool,
     fitting_here: usize,
     /// All devices, regardless of the filter.
-    known: u64,
+    all_devices: u64,
     /// The device the draft started with, if it is not eligible.
     refused: Option<Refused>,
 }
@@ -85,7 +85,7 @@ struct Row {
     site: String,
     state: Markup,
     simulated: bool,
-    fit: CompatibilityCheck,
+    compatibility: CompatibilityCheck,
     /// The version it already has.
     has: Option<String>,
     /// Its deployment, if that can be moved to the selected version.
@@ -97,56 +97,56 @@ struct Row {
     ticked: bool,
 }
 
-pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<String>) -> PageResult {
-    let kept = drafts::get(&visit.state, visit.caller(), &id).await?;
-    let (filter, fits) = (Filter::of(|name| asked.text(name)), asked.get("compatible").is_some());
-    let mut page = page(&visit, &kept, (filter, fits), &asked.text("sort"), &asked.paging()).await?;
-    if let Some(device) = read_device(&asked.text("for")) {
-        page.refused = refused(&visit, &kept, &device).await?;
+pub(in crate::ui) async fn show(visit: Visit, params: Params, Path(id): Path<String>) -> PageResult {
+    let stored = drafts::get(&visit.state, visit.caller(), &id).await?;
+    let (filter, compatible) = (Filter::of(|name| params.text(name)), params.get("compatible").is_some());
+    let mut page = page(&visit, &stored, (filter, compatible), &params.text("sort"), &params.paging()).await?;
+    if let Some(device) = read_device(&params.text("for")) {
+        page.refused = refused(&visit, &stored, &device).await?;
     }
     visit.show(&page)
 }
 
-async fn refused(visit: &Visit, kept: &StoredDraft, device: &DeviceRef) -> Result<Option<Refused>, UiError> {
-    let candidate = match fleet::candidate(&visit.state, &kept.draft.wanted(), device).await {
+async fn refused(visit: &Visit, stored: &StoredDraft, device: &DeviceRef) -> Result<Option<Refused>, UiError> {
+    let candidate = match fleet::candidate(&visit.state, &stored.draft.eligibility_query(), device).await {
         Ok(candidate) => candidate,
         // The device may have been deleted.
         Err(AppError::Refused { .. }) => return Ok(None),
         Err(other) => return Err(other.into()),
     };
-    if candidate.can_take(&kept.draft.wanted()) {
+    if candidate.can_take(&stored.draft.eligibility_query()) {
         return Ok(None);
     }
-    let here = |placed: &&fleet::PlacedDeployment| placed.application == kept.draft.application && !placed.removing;
+    let here = |placed: &&fleet::PlacedDeployment| placed.application == stored.draft.application && !placed.removing;
     let has = candidate.listed.placed.iter().find(here);
     let has = has.map(|placed| (placed.version.clone(), format!("/deployments/{}", placed.id)));
     Ok(Some(Refused {
         device: device.device.clone(),
         link: device_link(&device.client, &device.device),
         has,
-        reasons: row(kept, candidate).fit.reasons,
+        reasons: row(stored, candidate).compatibility.reasons,
     }))
 }
 
 async fn page(
     visit: &Visit,
-    kept: &StoredDraft,
-    (filter, fits): (Filter, bool),
+    stored: &StoredDraft,
+    (filter, compatible): (Filter, bool),
     sort: &str,
     paging: &Paging,
 ) -> Result<DevicesPage, UiError> {
-    let (state, draft) = (&visit.state, &kept.draft);
+    let (state, draft) = (&visit.state, &stored.draft);
     // With a stored selector, count the devices it selects.
     let search = match &draft.selector {
         Some(selector) => Search { labels: Some(selector.clone()), ..Search::default() },
         None => filter.search(),
     };
-    let wanted = draft.wanted();
+    let eligibility_query = draft.eligibility_query();
     let order = Order::of_page(sort);
-    let found = if fits {
-        fleet::eligible_page(state, &wanted, &search, order, paging).await
+    let found = if compatible {
+        fleet::eligible_page(state, &eligibility_query, &search, order, paging).await
     } else {
-        fleet::candidates(state, &wanted, &search, order, paging).await
+        fleet::candidates(state, &eligibility_query, &search, order, paging).await
     };
     let (found, wrong) = match found {
         Ok(page) => (page, None),
@@ -155,36 +155,36 @@ async fn page(
     };
     let matching = if wrong.is_some() {
         0
-    } else if draft.is_wide() && search.is_everything() {
-        drafts::meant(state, draft).await?
+    } else if draft.is_by_device() && search.is_everything() {
+        drafts::matching_count(state, draft).await?
     } else {
-        let counted = fleet::counted_for(state, &wanted, &search).await?;
+        let counted = fleet::counted_for(state, &eligibility_query, &search).await?;
         search.state.map_or_else(|| counted.values().sum(), |one| counted.get(&one).copied().unwrap_or_default())
     };
-    let takers = match wrong {
-        None if matching <= ELIGIBLE_MAX => fleet::takers(state, &wanted, &search).await?,
+    let eligible_count = match wrong {
+        None if matching <= ELIGIBLE_MAX => fleet::eligible_count(state, &eligibility_query, &search).await?,
         _ => None,
     };
-    let rows: Vec<Row> = found.items.into_iter().map(|candidate| row(kept, candidate)).collect();
-    let chosen = if draft.is_wide() { draft.deployments.len() } else { draft.devices.len() };
+    let rows: Vec<Row> = found.items.into_iter().map(|candidate| row(stored, candidate)).collect();
+    let chosen = if draft.is_by_device() { draft.deployments.len() } else { draft.devices.len() };
     let here: usize = rows.iter().filter(|row| row.ticked).map(|row| values(&row.value).count()).sum();
     let elsewhere = chosen.saturating_sub(here) as u64;
-    let steps = steps(state, kept, "devices").await?;
+    let steps = steps(state, stored, "devices").await?;
     Ok(DevicesPage {
-        shell: visit.shell(section(&kept.draft), format!("Devices - {}", steps.title)).await?,
+        shell: visit.shell(section(&stored.draft), format!("Devices - {}", steps.title)).await?,
         offers: Offers::read(state, false).await?,
         fitting_here: rows.iter().filter(|row| row.open).count(),
         rows,
-        known: overview::get(state).await?.devices.values().sum(),
+        all_devices: overview::get(state).await?.devices.values().sum(),
         chosen: chosen as u64,
         who: who(draft),
-        judged: matches!(draft.kind, Kind::Create | Kind::Upgrade),
+        evaluated: matches!(draft.kind, Kind::Create | Kind::Upgrade),
         lasting: is_lasting(&search),
         elsewhere,
         selected_link: link("/devices", &[("labels", draft.selector.as_deref().unwrap_or_default())]),
         selector: draft.selector.clone(),
         matching,
-        takers,
+        eligible_count,
         heads: Heads::in_form(&order.sort.map(|sort| sort.to_string()).unwrap_or_default()),
         in_progress: found.in_progress,
         next: found.next,
@@ -192,7 +192,7 @@ async fn page(
         wrong,
         nothing_selected: false,
         filter,
-        fits,
+        compatible,
         steps,
         refused: None,
     })
@@ -218,75 +218,77 @@ fn values(value: &str) -> impl Iterator<Item = &str> {
     value.split(',')
 }
 
-fn row(kept: &StoredDraft, candidate: Candidate) -> Row {
-    let (draft, wanted) = (&kept.draft, kept.draft.wanted());
-    let open = candidate.can_take(&wanted);
-    let meant: Vec<String> = candidate.meant(&wanted).map(|placed| placed.id.clone()).collect();
-    let Candidate { listed, fit: judged } = candidate;
+fn row(stored: &StoredDraft, candidate: Candidate) -> Row {
+    let (draft, eligibility_query) = (&stored.draft, stored.draft.eligibility_query());
+    let open = candidate.can_take(&eligibility_query);
+    let matching_deployments: Vec<String> =
+        candidate.matching_deployments(&eligibility_query).map(|placed| placed.id.clone()).collect();
+    let Candidate { listed, compatibility: evaluated } = candidate;
     let device = &listed.device;
     let has = listed.placed.iter().find(|placed| placed.application == draft.application && !placed.removing);
-    let fits = judged.outcome == Compatibility::Compatible && listed.device.state != DeviceState::Blocked;
-    let mut fit = badge(&judged);
+    let compatible = evaluated.outcome == Compatibility::Compatible && listed.device.state != DeviceState::Blocked;
+    let mut compatibility = badge(&evaluated);
     if !matches!(draft.kind, Kind::Create | Kind::Upgrade) {
-        fit.reasons.clear();
+        compatibility.reasons.clear();
     }
     if listed.device.state == DeviceState::Blocked {
-        fit.reasons.push(ShownReason::new("not-accepted", "Its client is not accepted; approve it first."));
+        compatibility.reasons.push(ShownReason::new("not-accepted", "Its client is not accepted; approve it first."));
     }
     let reference = DeviceRef { client: device.client.clone(), device: device.device.clone() };
     let label = device.operator_labels.get("site").cloned();
     let site = label.or_else(|| device.device_labels.get("site").map(value_format::plain));
-    let moves = has.filter(|placed| draft.kind == Kind::Create && fits && placed.version != draft.version);
+    let moves = has.filter(|placed| draft.kind == Kind::Create && compatible && placed.version != draft.version);
     let downgrade = moves.is_some_and(|placed| versions::is_older(&draft.version, &placed.version));
     Row {
         moves: moves.map(|placed| placed.id.clone()),
         verb: if downgrade { "Downgrade" } else { "Upgrade" },
-        ticked: if draft.is_wide() {
-            !meant.is_empty() && meant.iter().all(|id| draft.deployments.contains(id))
+        ticked: if draft.is_by_device() {
+            !matching_deployments.is_empty() && matching_deployments.iter().all(|id| draft.deployments.contains(id))
         } else {
             draft.devices.contains(&reference)
         },
-        value: if draft.is_wide() { meant.join(",") } else { device_value(&reference) },
+        value: if draft.is_by_device() { matching_deployments.join(",") } else { device_value(&reference) },
         site: site.unwrap_or_default(),
         state: words::device_state(listed.device.state),
         has: has.map(|placed| placed.version.clone()),
         simulated: device.simulated,
-        fit,
+        compatibility,
         open,
         device: device.device.clone(),
     }
 }
 
 pub(in crate::ui) async fn keep(Path(id): Path<String>, posted: Posted) -> PageResult {
-    let mut kept = drafts::get(posted.state(), posted.caller(), &id).await?;
-    kept.revision = posted.form.number("revision").unwrap_or(kept.revision);
+    let mut stored = drafts::get(posted.state(), posted.caller(), &id).await?;
+    stored.revision = posted.form.number("revision").unwrap_or(stored.revision);
     let form = &posted.form;
-    take(&mut kept, form);
+    take(&mut stored, form);
     let filter = Filter::of(|name| form.text(name).to_owned());
     match form.text("go") {
         "all" if is_lasting(&filter.search()) => {
-            kept.draft.selector = Some(filter.search().selector(posted.state()).await?.to_string());
+            stored.draft.selector = Some(filter.search().selector(posted.state()).await?.to_string());
         }
         "all" => {
-            let found = fleet::named(posted.state(), &kept.draft.wanted(), &filter.search(), SELECTED_MAX).await?;
-            add(&mut kept.draft, found);
+            let found =
+                fleet::named(posted.state(), &stored.draft.eligibility_query(), &filter.search(), SELECTED_MAX).await?;
+            add(&mut stored.draft, found);
         }
-        "named" => kept.draft.selector = None,
+        "named" => stored.draft.selector = None,
         _ => {}
     }
-    if kept.draft.devices.len().max(kept.draft.deployments.len()) > SELECTED_MAX {
+    if stored.draft.devices.len().max(stored.draft.deployments.len()) > SELECTED_MAX {
         let detail = format!(
             "select at most {} devices individually; to select more, select all that match a filter",
             words::thousands(SELECTED_MAX as u64)
         );
         return Err(AppError::refused(Code::Invalid, detail).into());
     }
-    kept.revision = drafts::put(posted.state(), posted.caller(), &kept).await?;
-    if let Some(place) = elsewhere(&kept, form.text("go")) {
+    stored.revision = drafts::put(posted.state(), posted.caller(), &stored).await?;
+    if let Some(place) = elsewhere(&stored, form.text("go")) {
         return Ok(go(&place, None));
     }
     if let Some(deployment) = form.text("go").strip_prefix("move:") {
-        return Ok(go(&moving(&posted, deployment, &kept.draft).await?, None));
+        return Ok(go(&moving(&posted, deployment, &stored.draft).await?, None));
     }
     if form.text("go") != "continue" {
         let after = if form.text("go") == "next" { form.text("after") } else { "" };
@@ -297,20 +299,21 @@ pub(in crate::ui) async fn keep(Path(id): Path<String>, posted: Posted) -> PageR
         }
         return Ok(go(&place, None));
     }
-    let chosen = !kept.draft.devices.is_empty() || !kept.draft.deployments.is_empty();
-    if !chosen && kept.draft.selector.is_none() {
+    let chosen = !stored.draft.devices.is_empty() || !stored.draft.deployments.is_empty();
+    if !chosen && stored.draft.selector.is_none() {
         let paging = Paging { limit: Some(ROWS), after: None };
-        let mut page = page(&posted.visit, &kept, (filter, form.has("compatible")), form.text("sort"), &paging).await?;
+        let mut page =
+            page(&posted.visit, &stored, (filter, form.has("compatible")), form.text("sort"), &paging).await?;
         page.nothing_selected = true;
         return posted.visit.show_with(StatusCode::UNPROCESSABLE_ENTITY, &page);
     }
-    Ok(go(&next(&kept, "devices"), None))
+    Ok(go(&next(&stored, "devices"), None))
 }
 
 /// Adds the found devices to the selection, without duplicates.
 fn add(draft: &mut Draft, found: Vec<fleet::NamedDevice>) {
     let (devices, deployments): (Vec<DeviceRef>, Vec<Vec<String>>) = found.into_iter().unzip();
-    if draft.is_wide() {
+    if draft.is_by_device() {
         let known: HashSet<String> = draft.deployments.iter().cloned().collect();
         draft.deployments.extend(deployments.into_iter().flatten().filter(|id| !known.contains(id)));
     } else {
@@ -320,23 +323,23 @@ fn add(draft: &mut Draft, found: Vec<fleet::NamedDevice>) {
 }
 
 /// Replaces the selection of this page and keeps that of other pages.
-fn take(kept: &mut StoredDraft, form: &Form) {
-    if kept.draft.is_wide() {
+fn take(stored: &mut StoredDraft, form: &Form) {
+    if stored.draft.is_by_device() {
         let shown: HashSet<&str> = form.all("shown").flat_map(values).collect();
-        kept.draft.deployments.retain(|id| !shown.contains(id.as_str()));
+        stored.draft.deployments.retain(|id| !shown.contains(id.as_str()));
         let ticked = form.all("device").flat_map(values).filter(|id| shown.contains(id));
-        kept.draft.deployments.extend(ticked.map(str::to_owned));
+        stored.draft.deployments.extend(ticked.map(str::to_owned));
         return;
     }
     let shown: Vec<DeviceRef> = form.all("shown").filter_map(read_device).collect();
-    kept.draft.devices.retain(|device| !shown.contains(device));
+    stored.draft.devices.retain(|device| !shown.contains(device));
     for device in form.all("device").filter_map(read_device) {
-        if !kept.draft.devices.contains(&device) {
-            kept.draft.devices.push(device);
+        if !stored.draft.devices.contains(&device) {
+            stored.draft.devices.push(device);
         }
     }
-    let chosen: Vec<String> = kept.draft.devices.iter().map(device_value).collect();
-    if kept.draft.selector.is_none() {
-        kept.draft.overrides.retain(|device, _| chosen.contains(device));
+    let chosen: Vec<String> = stored.draft.devices.iter().map(device_value).collect();
+    if stored.draft.selector.is_none() {
+        stored.draft.overrides.retain(|device, _| chosen.contains(device));
     }
 }

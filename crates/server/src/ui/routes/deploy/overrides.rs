@@ -11,7 +11,7 @@ use crate::app::value_format;
 use crate::state::ServerState;
 use crate::ui::errors::UiError;
 use crate::ui::form::{Form, Posted};
-use crate::ui::routes::query::{Asked, link};
+use crate::ui::routes::query::{Params, link};
 use crate::ui::visit::{PageResult, Shell, Visit, go, pages};
 use crate::ui::words;
 use askama::Template;
@@ -68,21 +68,21 @@ pub(super) async fn find(state: &ServerState, draft: &Draft, name: &str) -> Resu
         (None, _) => return Ok(Err(format!("`{name}` is not among the selected devices."))),
     };
     // A selector may match devices that are skipped.
-    if !fleet::candidate(state, &draft.wanted(), &only).await?.can_take(&draft.wanted()) {
+    if !fleet::candidate(state, &draft.eligibility_query(), &only).await?.can_take(&draft.eligibility_query()) {
         return Ok(Err(format!("`{name}` is skipped: it is incompatible or already has the application.")));
     }
     Ok(Ok(only))
 }
 
-pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<String>) -> PageResult {
-    let kept = drafts::get(&visit.state, visit.caller(), &id).await?;
-    let device = chosen(&visit.state, &kept.draft, &asked.text("device")).await?;
+pub(in crate::ui) async fn show(visit: Visit, params: Params, Path(id): Path<String>) -> PageResult {
+    let stored = drafts::get(&visit.state, visit.caller(), &id).await?;
+    let device = chosen(&visit.state, &stored.draft, &params.text("device")).await?;
     // Saved values may be invalid.
-    let alone = with_overrides(&kept.draft, &device).answers;
-    let mut problems = drafts::problems(&visit.state, &kept.draft, &alone).await?;
-    let own = kept.draft.overrides.get(&device_value(&device));
+    let alone = with_overrides(&stored.draft, &device).values;
+    let mut problems = drafts::problems(&visit.state, &stored.draft, &alone).await?;
+    let own = stored.draft.overrides.get(&device_value(&device));
     problems.retain(|name, _| own.is_some_and(|own| own.contains_key(name)));
-    let page = page(&visit, &kept, &device, None, &problems).await?;
+    let page = page(&visit, &stored, &device, None, &problems).await?;
     visit.show(&page)
 }
 
@@ -97,46 +97,50 @@ async fn chosen(state: &ServerState, draft: &Draft, value: &str) -> Result<Devic
 fn with_overrides(draft: &Draft, device: &DeviceRef) -> Draft {
     let mut alone = draft.clone();
     let own = draft.overrides.get(&device_value(device)).into_iter().flatten();
-    alone.answers.extend(own.map(|(name, value)| (name.clone(), value.clone())));
+    alone.values.extend(own.map(|(name, value)| (name.clone(), value.clone())));
     alone
 }
 
 /// No deployment exists yet.
 fn no_current_values() -> CurrentValues {
-    CurrentValues { before: None, kept: HashSet::new() }
+    CurrentValues { before: None, stored: HashSet::new() }
 }
 
 async fn page(
     visit: &Visit,
-    kept: &StoredDraft,
+    stored: &StoredDraft,
     device: &DeviceRef,
     typed: Option<&Form>,
     problems: &Problems,
 ) -> Result<OverridePage, UiError> {
-    let description = drafts::description(&visit.state, &kept.draft).await?;
-    let questions = drafts::sections(&description, kept.draft.profile.as_deref());
-    let alone = with_overrides(&kept.draft, device);
-    let (mut sections, wrong) = sheets(&questions, &alone, &no_current_values(), typed, problems);
-    let own = kept.draft.overrides.get(&device_value(device));
+    let description = drafts::description(&visit.state, &stored.draft).await?;
+    let fields = drafts::sections(&description, stored.draft.profile.as_deref());
+    let alone = with_overrides(&stored.draft, device);
+    let (mut sections, wrong) = sheets(&fields, &alone, &no_current_values(), typed, problems);
+    let own = stored.draft.overrides.get(&device_value(device));
     // Show the common value next to each override.
-    let asked = questions.iter().flat_map(|section| &section.questions);
-    for (field, question) in sections.iter_mut().flat_map(|sheet| &mut sheet.fields).zip(asked) {
-        let differs = own.is_some_and(|own| own.contains_key(&question.parameter));
-        if differs && !question.schema.sensitive {
-            let common =
-                kept.draft.answers.get(&question.parameter).or(question.default.as_ref()).map(value_format::lines);
+    let parameter_fields = fields.iter().flat_map(|section| &section.fields);
+    for (field, parameter_field) in sections.iter_mut().flat_map(|sheet| &mut sheet.fields).zip(parameter_fields) {
+        let differs = own.is_some_and(|own| own.contains_key(&parameter_field.parameter));
+        if differs && !parameter_field.schema.sensitive {
+            let common = stored
+                .draft
+                .values
+                .get(&parameter_field.parameter)
+                .or(parameter_field.default.as_ref())
+                .map(value_format::lines);
             let common = common.filter(|text| !text.is_empty()).unwrap_or_else(|| "none".to_owned());
             field.before = Some(format!("Common value: {common}"));
         }
     }
-    let steps = steps(&visit.state, kept, "configuration").await?;
+    let steps = steps(&visit.state, stored, "configuration").await?;
     let title = if wrong.is_empty() {
         format!("Override for {}", device.device)
     } else {
         words::count(wrong.len() as u64, "invalid value")
     };
     Ok(OverridePage {
-        shell: visit.shell(section(&kept.draft), format!("{title} - {}", steps.title)).await?,
+        shell: visit.shell(section(&stored.draft), format!("{title} - {}", steps.title)).await?,
         steps,
         value: device_value(device),
         device: device.clone(),
@@ -157,12 +161,12 @@ fn read_overrides(
     let mut all = read(form, description, &alone, &no_current_values());
     let sections = drafts::sections(description, draft.profile.as_deref());
     let mut own = ParameterValues::new();
-    for question in sections.iter().flat_map(|section| &section.questions) {
-        let name = &question.parameter;
-        let common = draft.answers.get(name).or(question.default.as_ref());
-        if !all.contains_key(name) && common.is_some() && !question.schema.sensitive {
+    for parameter_field in sections.iter().flat_map(|section| &section.fields) {
+        let name = &parameter_field.parameter;
+        let common = draft.values.get(name).or(parameter_field.default.as_ref());
+        if !all.contains_key(name) && common.is_some() && !parameter_field.schema.sensitive {
             // Empty here, although a common value exists.
-            all.insert(name.clone(), drafts::answer(description, question, &[""]));
+            all.insert(name.clone(), drafts::parse_value(description, parameter_field, &[""]));
         }
         if let Some(value) = all.get(name).filter(|value| Some(*value) != common) {
             own.insert(name.clone(), value.clone());
@@ -173,39 +177,39 @@ fn read_overrides(
 
 /// Validates without saving, for a form that is being filled in.
 pub(in crate::ui) async fn check(Path(id): Path<String>, posted: Posted) -> PageResult {
-    let kept = drafts::get(posted.state(), posted.caller(), &id).await?;
-    let device = chosen(posted.state(), &kept.draft, posted.form.text("device")).await?;
-    let description = drafts::description(posted.state(), &kept.draft).await?;
-    let (all, own) = read_overrides(&posted.form, &description, &kept.draft, &device);
-    let mut problems = drafts::problems(posted.state(), &kept.draft, &all).await?;
+    let stored = drafts::get(posted.state(), posted.caller(), &id).await?;
+    let device = chosen(posted.state(), &stored.draft, posted.form.text("device")).await?;
+    let description = drafts::description(posted.state(), &stored.draft).await?;
+    let (all, own) = read_overrides(&posted.form, &description, &stored.draft, &device);
+    let mut problems = drafts::problems(posted.state(), &stored.draft, &all).await?;
     // Report problems of overridden values only.
     problems.retain(|name, _| own.contains_key(name));
-    let page = page(&posted.visit, &kept, &device, Some(&posted.form), &problems).await?;
+    let page = page(&posted.visit, &stored, &device, Some(&posted.form), &problems).await?;
     posted.visit.show(&page)
 }
 
 pub(in crate::ui) async fn keep(Path(id): Path<String>, posted: Posted) -> PageResult {
-    let mut kept = drafts::get(posted.state(), posted.caller(), &id).await?;
-    kept.revision = posted.form.number("revision").unwrap_or(kept.revision);
-    let device = chosen(posted.state(), &kept.draft, posted.form.text("device")).await?;
+    let mut stored = drafts::get(posted.state(), posted.caller(), &id).await?;
+    stored.revision = posted.form.number("revision").unwrap_or(stored.revision);
+    let device = chosen(posted.state(), &stored.draft, posted.form.text("device")).await?;
     let value = device_value(&device);
-    let description = drafts::description(posted.state(), &kept.draft).await?;
-    let (all, own) = read_overrides(&posted.form, &description, &kept.draft, &device);
-    let mut problems = drafts::problems(posted.state(), &kept.draft, &all).await?;
+    let description = drafts::description(posted.state(), &stored.draft).await?;
+    let (all, own) = read_overrides(&posted.form, &description, &stored.draft, &device);
+    let mut problems = drafts::problems(posted.state(), &stored.draft, &all).await?;
     problems.retain(|name, _| own.contains_key(name));
-    let elsewhere = elsewhere(&kept, posted.form.text("go"));
+    let elsewhere = elsewhere(&stored, posted.form.text("go"));
     if !problems.is_empty() && elsewhere.is_none() {
-        let page = page(&posted.visit, &kept, &device, Some(&posted.form), &problems).await?;
+        let page = page(&posted.visit, &stored, &device, Some(&posted.form), &problems).await?;
         return posted.visit.show_with(StatusCode::UNPROCESSABLE_ENTITY, &page);
     }
     if own.is_empty() {
-        kept.draft.overrides.shift_remove(&value);
-    } else if kept.draft.overrides.len() >= OVERRIDES_MAX && !kept.draft.overrides.contains_key(&value) {
+        stored.draft.overrides.shift_remove(&value);
+    } else if stored.draft.overrides.len() >= OVERRIDES_MAX && !stored.draft.overrides.contains_key(&value) {
         let detail = format!("at most {OVERRIDES_MAX} devices can have overrides; deploy the others separately");
         return Err(AppError::refused(Code::Invalid, detail).into());
     } else {
-        kept.draft.overrides.insert(value, own);
+        stored.draft.overrides.insert(value, own);
     }
-    drafts::put(posted.state(), posted.caller(), &kept).await?;
+    drafts::put(posted.state(), posted.caller(), &stored).await?;
     Ok(go(&elsewhere.unwrap_or_else(|| format!("/deploy/{id}/configuration#own")), None))
 }

@@ -6,8 +6,8 @@ use crate::app::error::{AppError, Code};
 use crate::app::idempotency;
 use crate::app::policies::{self, Rule};
 use crate::app::reviews::{self, Refusal, ReviewProgress, Reviewed};
-use crate::app::rollouts::{Answered, DiffGroup, Reason, Review};
-use crate::app::{shelf, versions};
+use crate::app::rollouts::{ChangedValue, DiffGroup, Reason, Review};
+use crate::app::{catalog_view, versions};
 use crate::ui::errors::UiError;
 use crate::ui::form::Posted;
 use crate::ui::visit::{PageResult, Shell, Visit, go, pages};
@@ -59,7 +59,7 @@ struct DeviceGroup {
     from: Option<String>,
     /// An existing deployment changes its version.
     moves: bool,
-    answers: Vec<Answered>,
+    values: Vec<ChangedValue>,
     lines: Vec<Line>,
 }
 
@@ -84,14 +84,14 @@ pub(in crate::ui) async fn show(visit: Visit, Path(id): Path<String>) -> PageRes
 
 async fn page(visit: &Visit, id: &str, wrong: Option<Refusal>, comment: Option<String>) -> Result<ReviewPage, UiError> {
     let state = &visit.state;
-    let kept = drafts::get(state, visit.caller(), id).await?;
-    let mut steps = steps(state, &kept, "review").await?;
-    let look = match wrong {
+    let stored = drafts::get(state, visit.caller(), id).await?;
+    let mut steps = steps(state, &stored, "review").await?;
+    let progress = match wrong {
         Some(refusal) => ReviewProgress::Done(Arc::new(Err(refusal))),
-        None => reviews::look(state, &kept).await?,
+        None => reviews::get_or_start(state, &stored).await?,
     };
     let nothing = || Reviewed { reviews: Vec::new(), at: state.now() };
-    let (reviewed, in_progress, wrong) = match look {
+    let (reviewed, in_progress, wrong) = match progress {
         ReviewProgress::InProgress(devices) => (nothing(), Some(devices), None),
         ReviewProgress::Done(outcome) => match &*outcome {
             Ok(reviewed) => (reviewed.clone(), None, None),
@@ -103,40 +103,40 @@ async fn page(visit: &Visit, id: &str, wrong: Option<Refusal>, comment: Option<S
         steps.enter = None;
     }
     let Reviewed { reviews, at } = reviewed;
-    let description = drafts::description(state, &kept.draft).await?;
+    let description = drafts::description(state, &stored.draft).await?;
     let same = |alike: DiffGroup| {
-        let kind = description.profile(&alike.profile).map(|profile| shelf::kind(profile.profile_type));
+        let kind = description.profile(&alike.profile).map(|profile| catalog_view::kind(profile.profile_type));
         same(alike, kind, &steps.version)
     };
     let offline = reviews.iter().map(|review| review.offline).sum();
     let targets: u64 = reviews.iter().map(|review| review.targets).sum();
     let devices = words::count(targets, "device");
-    let back = is_downgrade(&reviews, &kept.draft.version);
-    let (verb, button) = match kept.draft.kind {
+    let back = is_downgrade(&reviews, &stored.draft.version);
+    let (verb, button) = match stored.draft.kind {
         Kind::Create => ("deploy", format!("Deploy to {devices}")),
-        Kind::Upgrade if back => ("downgrade", format!("Downgrade {devices} to {}", kept.draft.version)),
-        Kind::Upgrade => ("upgrade", format!("Upgrade {devices} to {}", kept.draft.version)),
+        Kind::Upgrade if back => ("downgrade", format!("Downgrade {devices} to {}", stored.draft.version)),
+        Kind::Upgrade => ("upgrade", format!("Upgrade {devices} to {}", stored.draft.version)),
         Kind::Reconfigure => ("reconfigure", format!("Reconfigure {devices}")),
         Kind::Remove => ("remove", format!("Remove from {devices}")),
     };
     Ok(ReviewPage {
-        shell: visit.shell(section(&kept.draft), format!("Review - {}", steps.title)).await?,
+        shell: visit.shell(section(&stored.draft), format!("Review - {}", steps.title)).await?,
         in_progress,
         rollouts: reviews.iter().filter(|review| review.targets > 0).count(),
         otherwise: reviews.iter().map(|review| review.otherwise).sum(),
         skipped: reviews.iter().map(|review| review.skipped).sum(),
         reasons: reviews.iter().flat_map(|review| &review.reasons).map(left).collect(),
         groups: reviews.into_iter().flat_map(|review| review.alike).map(same).collect(),
-        policies: policies::choices(&kept.draft, policies::before(state, &kept.draft).await?).map(Rule::from),
+        policies: policies::choices(&stored.draft, policies::before(state, &stored.draft).await?).map(Rule::from),
         policies_hint: None,
         at: at.to_string(),
-        seen: drafts::revision(state, &kept.draft).await?,
+        seen: drafts::revision(state, &stored.draft).await?,
         targets,
         button,
         verb,
-        removes: kept.draft.kind == Kind::Remove,
+        removes: stored.draft.kind == Kind::Remove,
         back: format!("/deploy/{id}/{}", steps.back.unwrap_or("configuration")),
-        comment: comment.unwrap_or(kept.draft.comment),
+        comment: comment.unwrap_or(stored.draft.comment),
         offline,
         wrong,
         steps,
@@ -150,11 +150,11 @@ fn is_downgrade(reviews: &[Review], version: &str) -> bool {
 }
 
 fn same(alike: DiffGroup, kind: Option<&str>, version: &str) -> DeviceGroup {
-    let DiffGroup { count, devices, profile, from, answers, diff } = alike;
+    let DiffGroup { count, devices, profile, from, values, diff } = alike;
     let profile = kind.map_or(profile, str::to_owned);
     let more = count.saturating_sub(devices.len() as u64);
     let moves = from.as_deref().is_some_and(|from| from != version);
-    DeviceGroup { more, devices, count, profile, from, moves, answers, lines: shorten(&diff) }
+    DeviceGroup { more, devices, count, profile, from, moves, values, lines: shorten(&diff) }
 }
 
 fn left(reason: &Reason) -> SkippedGroup {
@@ -192,20 +192,20 @@ pub(in crate::ui::routes) fn shorten(diff: &[DiffLine]) -> Vec<Line> {
 pub(in crate::ui) async fn deploy(Path(id): Path<String>, posted: Posted) -> PageResult {
     // When the form is sent again, the draft is gone; the idempotency record has the rollout.
     if let Some(call) = posted.call(0)
-        && let Some(rollout) = idempotency::kept::<Rollout>(posted.state(), &call).await?
+        && let Some(rollout) = idempotency::stored::<Rollout>(posted.state(), &call).await?
     {
         return Ok(go(&format!("/rollouts/{}", rollout.id), None));
     }
-    let mut kept = drafts::get(posted.state(), posted.caller(), &id).await?;
-    if let Some(place) = elsewhere(&kept, posted.form.text("go")) {
-        posted.form.text("comment").clone_into(&mut kept.draft.comment);
-        drafts::put(posted.state(), posted.caller(), &kept).await?;
+    let mut stored = drafts::get(posted.state(), posted.caller(), &id).await?;
+    if let Some(place) = elsewhere(&stored, posted.form.text("go")) {
+        posted.form.text("comment").clone_into(&mut stored.draft.comment);
+        drafts::put(posted.state(), posted.caller(), &stored).await?;
         return Ok(go(&place, None));
     }
     let caller_of = |index| posted.caller_of(index);
-    match drafts::submit(posted.state(), caller_of, &kept.draft, posted.form.number("seen"), posted.comment()).await {
+    match drafts::submit(posted.state(), caller_of, &stored.draft, posted.form.number("seen"), posted.comment()).await {
         Ok(rollouts) => {
-            drafts::drop(posted.state(), posted.caller(), kept.id).await?;
+            drafts::drop(posted.state(), posted.caller(), stored.id).await?;
             match rollouts.as_slice() {
                 [only] => Ok(go(&format!("/rollouts/{}", only.id), None)),
                 _ => Ok(go(

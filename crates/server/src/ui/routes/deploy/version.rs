@@ -1,9 +1,9 @@
 //! Step one: version and deployment profile.
 
 use super::{Steps, next, section, steps};
+use crate::app::catalog_view::{self, Detail};
 use crate::app::deployments;
 use crate::app::drafts::{self, Kind, StoredDraft};
-use crate::app::shelf::{self, Detail};
 use crate::ui::errors::UiError;
 use crate::ui::form::Posted;
 use crate::ui::visit::{PageResult, Shell, Visit, go, pages};
@@ -26,34 +26,34 @@ struct VersionPage {
 pages!(VersionPage);
 
 pub(in crate::ui) async fn show(visit: Visit, Path(id): Path<String>) -> PageResult {
-    let kept = drafts::get(&visit.state, visit.caller(), &id).await?;
-    let steps = steps(&visit.state, &kept, "version").await?;
-    let create = kept.draft.kind == Kind::Create;
+    let stored = drafts::get(&visit.state, visit.caller(), &id).await?;
+    let steps = steps(&visit.state, &stored, "version").await?;
+    let create = stored.draft.kind == Kind::Create;
     let page = VersionPage {
-        shell: visit.shell(section(&kept.draft), format!("Version - {}", steps.title)).await?,
-        detail: shelf::detail(&visit.state, &kept.draft.application, Some(&kept.draft.version)).await?,
-        profile: kept.draft.profile.clone().unwrap_or_default(),
-        present: present(&visit, &kept).await?,
-        reaches: if create { None } else { Some(reaches(&visit, &kept).await?) },
+        shell: visit.shell(section(&stored.draft), format!("Version - {}", steps.title)).await?,
+        detail: catalog_view::detail(&visit.state, &stored.draft.application, Some(&stored.draft.version)).await?,
+        profile: stored.draft.profile.clone().unwrap_or_default(),
+        present: present(&visit, &stored).await?,
+        reaches: if create { None } else { Some(reaches(&visit, &stored).await?) },
         create,
         steps,
     };
     visit.show(&page)
 }
 
-async fn present(visit: &Visit, kept: &StoredDraft) -> Result<Option<String>, UiError> {
-    match kept.draft.single() {
+async fn present(visit: &Visit, stored: &StoredDraft) -> Result<Option<String>, UiError> {
+    match stored.draft.single() {
         Some(only) => Ok(Some(deployments::get(&visit.state, only).await?.version)),
         None => Ok(None),
     }
 }
 
 /// What the rollout affects, before a version is selected.
-async fn reaches(visit: &Visit, kept: &StoredDraft) -> Result<String, UiError> {
-    let (draft, reach) = (&kept.draft, drafts::reach(&visit.state, &kept.draft).await?);
-    let devices = words::count(reach, "device");
-    Ok(if draft.is_wide() && draft.selector.is_some() {
-        let verb = if reach == 1 { "runs" } else { "run" };
+async fn reaches(visit: &Visit, stored: &StoredDraft) -> Result<String, UiError> {
+    let (draft, target_count) = (&stored.draft, drafts::target_count(&visit.state, &stored.draft).await?);
+    let devices = words::count(target_count, "device");
+    Ok(if draft.is_by_device() && draft.selector.is_some() {
+        let verb = if target_count == 1 { "runs" } else { "run" };
         format!("{devices} {verb} a version other than {}; select the devices in the next step.", draft.version)
     } else if let Some(only) = draft.single() {
         let deployment = deployments::get(&visit.state, only).await?;
@@ -64,17 +64,17 @@ async fn reaches(visit: &Visit, kept: &StoredDraft) -> Result<String, UiError> {
 }
 
 pub(in crate::ui) async fn keep(Path(id): Path<String>, posted: Posted) -> PageResult {
-    let mut kept = drafts::get(posted.state(), posted.caller(), &id).await?;
+    let mut stored = drafts::get(posted.state(), posted.caller(), &id).await?;
     let version = posted.form.text("version").to_owned();
-    if version != kept.draft.version {
+    if version != stored.draft.version {
         // The parameters may differ between versions.
-        kept.draft.answered = false;
+        stored.draft.configured = false;
     }
-    kept.draft.version = version;
-    kept.draft.profile = posted.form.given("profile");
+    stored.draft.version = version;
+    stored.draft.profile = posted.form.given("profile");
     // Rejects a version that does not exist.
-    drafts::description(posted.state(), &kept.draft).await?;
-    kept.revision = posted.form.number("revision").unwrap_or(kept.revision);
-    drafts::put(posted.state(), posted.caller(), &kept).await?;
-    Ok(go(&next(&kept, "version"), None))
+    drafts::description(posted.state(), &stored.draft).await?;
+    stored.revision = posted.form.number("revision").unwrap_or(stored.revision);
+    drafts::put(posted.state(), posted.caller(), &stored).await?;
+    Ok(go(&next(&stored, "version"), None))
 }

@@ -2,7 +2,7 @@
 
 use crate::app::error::AppError;
 use crate::app::{drafts, rollouts};
-use crate::ui::ask::{Confirmation, ask};
+use crate::ui::confirm::{Confirmation, confirm};
 use crate::ui::routes::deploy::review::{Line, shorten};
 use crate::ui::visit::{PageResult, Section, Shell, Visit, pages};
 use crate::ui::words;
@@ -14,18 +14,18 @@ use margrave_api::rollouts::DiffSign;
 /// A confirmation with a diff or a further choice.
 #[derive(Template)]
 #[template(path = "deployments/ask.html", blocks = ["live", "nav"])]
-struct AskPage {
+struct ConfirmPage {
     shell: Shell,
-    question: Confirmation,
+    confirmation: Confirmation,
     /// The manifest diff.
     lines: Vec<Line>,
     /// Offers to delete the data; the device must receive that policy before the removal.
     may_purge: bool,
 }
-pages!(AskPage);
+pages!(ConfirmPage);
 
 pub(super) async fn to_retry(visit: &Visit, name: &str, deployment: &Deployment) -> PageResult {
-    let question = Confirmation {
+    let confirmation = Confirmation {
         title: format!("Retry {name} on {}?", deployment.device),
         text: vec![
             match deployment.policy.on_failure {
@@ -43,7 +43,7 @@ pub(super) async fn to_retry(visit: &Visit, name: &str, deployment: &Deployment)
         danger: false,
         back: format!("/deployments/{}", deployment.id),
     };
-    ask(visit, Section::Deployments, question).await
+    confirm(visit, Section::Deployments, confirmation).await
 }
 
 pub(super) async fn to_remove(visit: &Visit, name: &str, deployment: &Deployment) -> PageResult {
@@ -55,7 +55,7 @@ pub(super) async fn to_remove(visit: &Visit, name: &str, deployment: &Deployment
             "Its removal policy deletes the data, but the device has not reported yet that it has the revision with this policy. If you remove it now, the data may be kept; wait until it is up to date to be sure."
         }
     };
-    let question = Confirmation {
+    let confirmation = Confirmation {
         title: format!("Remove {name} from {}?", deployment.device),
         text: vec![format!("The device stops it and uninstalls it at the next check-in. {data}")],
         devices: Some(1),
@@ -66,9 +66,9 @@ pub(super) async fn to_remove(visit: &Visit, name: &str, deployment: &Deployment
         danger: true,
         back: format!("/deployments/{}", deployment.id),
     };
-    let shell = visit.shell(Section::Deployments, question.title.clone()).await?;
+    let shell = visit.shell(Section::Deployments, confirmation.title.clone()).await?;
     let may_purge = deployment.policy.on_removal == OnRemoval::Keep;
-    visit.show(&AskPage { shell, question, lines: Vec::new(), may_purge })
+    visit.show(&ConfirmPage { shell, confirmation, lines: Vec::new(), may_purge })
 }
 
 pub(super) async fn to_roll_back(visit: &Visit, name: &str, deployment: &Deployment, revision: &str) -> PageResult {
@@ -77,7 +77,7 @@ pub(super) async fn to_roll_back(visit: &Visit, name: &str, deployment: &Deploym
     let plan = rollouts::dry_run(&visit.state, request).await?;
     let diff = plan.targets.first().map(|target| target.diff.clone()).unwrap_or_default();
     let changed = diff.iter().filter(|line| line.sign != DiffSign::Same).count();
-    let question = Confirmation {
+    let confirmation = Confirmation {
         title: format!("Roll back to revision {revision} of {name} on {}?", deployment.device),
         text: vec![format!(
             "The device gets version {} with the configuration and the policies of that revision, as a new revision. {} of its manifest.",
@@ -95,6 +95,6 @@ pub(super) async fn to_roll_back(visit: &Visit, name: &str, deployment: &Deploym
         danger: false,
         back: format!("/deployments/{}", deployment.id),
     };
-    let shell = visit.shell(Section::Deployments, question.title.clone()).await?;
-    visit.show(&AskPage { shell, question, lines: shorten(&diff), may_purge: false })
+    let shell = visit.shell(Section::Deployments, confirmation.title.clone()).await?;
+    visit.show(&ConfirmPage { shell, confirmation, lines: shorten(&diff), may_purge: false })
 }

@@ -11,7 +11,7 @@ use crate::app::{applications, drafts, explain, overview, policies, value_format
 use crate::ui::chart;
 use crate::ui::form::Posted;
 use crate::ui::markup::Markup;
-use crate::ui::routes::query::Asked;
+use crate::ui::routes::query::Params;
 use crate::ui::routes::why::{Part, why};
 use crate::ui::visit::{PageResult, Section, Shell, Visit, go, pages};
 use crate::ui::words;
@@ -71,22 +71,22 @@ struct ReportedError {
     next: Option<&'static str>,
 }
 
-pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<String>) -> PageResult {
+pub(in crate::ui) async fn show(visit: Visit, params: Params, Path(id): Path<String>) -> PageResult {
     let state = &visit.state;
     let deployment = deployments::get(state, &id).await?;
     let overview = overview::get(state).await?;
     let name = overview.names.get(&deployment.application).unwrap_or(&deployment.application).clone();
-    match asked.get("ask").as_deref() {
+    match params.get("ask").as_deref() {
         Some("retry") => return asks::to_retry(&visit, &name, &deployment).await,
         Some("remove") => return asks::to_remove(&visit, &name, &deployment).await,
-        Some("back") => return asks::to_roll_back(&visit, &name, &deployment, &asked.text("revision")).await,
+        Some("back") => return asks::to_roll_back(&visit, &name, &deployment, &params.text("revision")).await,
         _ => {}
     }
     let revisions = deployments::revisions(state, &id).await?.items;
     let history = deployments::status_history(state, &id).await?.items;
     let removing = deployment.desired == Desired::Absent;
     let adopted = deployment.reported.as_ref().map(|status| status.adopted_version).unwrap_or_default();
-    let look = words::deployment_state_badge(deployment.state);
+    let style = words::deployment_state_badge(deployment.state);
     // Before the first report and during a removal everything differs: a sentence replaces the diff.
     let differs = if deployment.state.is_done() || removing || adopted == 0 {
         Vec::new()
@@ -105,7 +105,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
     };
     let versions =
         applications::versions(state, &deployment.application).await.map(|found| found.len()).unwrap_or_default();
-    let shell = visit.shell(Section::Deployments, format!("{} - {name} on {}", look.word, deployment.device)).await?;
+    let shell = visit.shell(Section::Deployments, format!("{} - {name} on {}", style.word, deployment.device)).await?;
     let explanation = explain::deployment(state, &id).await?;
     let names = drafts::names(state, &deployment.application, &deployment.version).await;
     // A rollback drops the parameters that only the newer version has; they have names too.
@@ -117,8 +117,8 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
     all_names.extend(names.clone());
     let place = format!("{}/{}", deployment.client, deployment.device.trim_end_matches("/*"));
     let mut shown_row = row(deployment.clone(), &overview.names);
-    let tone = look.tone;
-    shown_row.state = look.into();
+    let tone = style.tone;
+    shown_row.state = style.into();
     let after_failure = explanation.waiting_for.iter().find_map(|fact| fact.values.get("nextTry")?.as_str());
     let after_failure = after_failure.map(|text| format!("{}.", words::capital(text)));
     let page = DetailPage {
@@ -156,7 +156,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
 /// Newest first, each compared with the previous revision.
 fn revisions_shown(revisions: &[Revision], present: i64, names: &HashMap<String, String>) -> Vec<RevisionRow> {
     let before = |index: usize| revisions.get(index + 1);
-    let said = |(index, revision): (usize, &Revision)| RevisionRow {
+    let revision_row = |(index, revision): (usize, &Revision)| RevisionRow {
         what: match (revision.action, revision.rollback_to) {
             (_, Some(earlier)) => format!("rolled back to revision {earlier}, version"),
             (kind, None) => match kind {
@@ -176,7 +176,7 @@ fn revisions_shown(revisions: &[Revision], present: i64, names: &HashMap<String,
         present: revision.revision == present,
         revision: revision.clone(),
     };
-    revisions.iter().enumerate().map(said).collect()
+    revisions.iter().enumerate().map(revision_row).collect()
 }
 
 fn changed(before: &Revision, after: &Revision, names: &HashMap<String, String>) -> Vec<(String, String, String)> {

@@ -10,7 +10,7 @@ use crate::app::sorting::Order;
 use crate::state::ServerState;
 use crate::ui::markup::Markup;
 use crate::ui::routes::heads::Heads;
-use crate::ui::routes::query::{Asked, device_link, link};
+use crate::ui::routes::query::{Params, device_link, link};
 use crate::ui::routes::tiles::Tile;
 use crate::ui::visit::{PageResult, Section, Shell, Visit, pages};
 use crate::ui::words;
@@ -53,7 +53,7 @@ pub(in crate::ui::routes) struct Row {
     pub(in crate::ui::routes) name: String,
     pub(in crate::ui::routes) state: Markup,
     /// Its removal is not complete.
-    pub(in crate::ui::routes) going: bool,
+    pub(in crate::ui::routes) removing: bool,
     pub(in crate::ui::routes) device_link: String,
     pub(in crate::ui::routes) error: Option<String>,
     pub(in crate::ui::routes) components: Vec<(String, Markup)>,
@@ -68,9 +68,9 @@ pub(in crate::ui::routes) fn row(deployment: Deployment, names: &HashMap<String,
     Row {
         name: names.get(&deployment.application).unwrap_or(&deployment.application).clone(),
         state: words::deployment_state_badge(deployment.state).into(),
-        going: deployment.desired == Desired::Absent && !deployment.state.is_done(),
+        removing: deployment.desired == Desired::Absent && !deployment.state.is_done(),
         device_link: device_link(&deployment.client, deployment.device.trim_end_matches("/*")),
-        error: untold(&deployment.explanation, errors.next()),
+        error: unexplained_error(&deployment.explanation, errors.next()),
         components: components.map(|component| (component.name.clone(), words::reported(&component.state))).collect(),
         deployment,
     }
@@ -82,7 +82,7 @@ pub(in crate::ui::routes) fn are_simulated(deployments: &[Deployment]) -> bool {
 }
 
 /// The error, unless the sentence about the deployment already contains it.
-pub(in crate::ui::routes) fn untold(sentence: &str, error: Option<&StatusError>) -> Option<String> {
+pub(in crate::ui::routes) fn unexplained_error(sentence: &str, error: Option<&StatusError>) -> Option<String> {
     let error = error.filter(|error| !sentence.contains(&error.message))?;
     Some(format!("{} (code {})", error.message, error.code))
 }
@@ -99,12 +99,12 @@ async fn beginning(
     state: &ServerState,
     query: &Query,
     order: Order<DeploymentColumn>,
-    asked: &Asked,
+    params: &Params,
 ) -> AppResult<Listing<Deployment>> {
-    let mut page = deployments::list_in_order(state, query, None, order, &asked.paging()).await?;
+    let mut page = deployments::list_in_order(state, query, None, order, &params.paging()).await?;
     if order.sort.is_none() {
         let failed = Query { state: Some(DeploymentState::Failed), ..query.clone() };
-        let failed = deployments::list(state, &failed, &asked.paging()).await?.items;
+        let failed = deployments::list(state, &failed, &params.paging()).await?.items;
         page.items.retain(|deployment| deployment.state != DeploymentState::Failed);
         page.items.splice(0..0, failed);
     }
@@ -117,10 +117,10 @@ async fn beginning(
     Ok(page)
 }
 
-pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
+pub(in crate::ui) async fn show(visit: Visit, params: Params) -> PageResult {
     let state = &visit.state;
     let overview = overview::get(state).await?;
-    let word = asked.text("state");
+    let word = params.text("state");
     let asked_state = DeploymentState::ALL.into_iter().find(|known| known.as_str() == word);
     // Removals have lists of their own, with those that failed or wait for an offline device.
     let part = match asked_state {
@@ -130,40 +130,40 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
     };
     let deployment_state = asked_state.filter(|_| part == Part::Present);
     let query = Query {
-        application: asked.get("application"),
-        version: asked.get("version"),
+        application: params.get("application"),
+        version: params.get("version"),
         state: deployment_state,
         ..Query::default()
     };
-    let search = Search { text: asked.get("device"), site: asked.get("site"), ..Search::default() };
+    let search = Search { text: params.get("device"), site: params.get("site"), ..Search::default() };
     let counts = overview.counts(query.application.as_deref(), query.version.as_deref());
-    let named = Order::of_page(&asked.text("sort"));
+    let named = Order::of_page(&params.text("sort"));
     let by_state = word.is_empty() && counts.total() <= BY_STATE_MAX;
     let order = if named.sort.is_none() && by_state { Order::of_page("state") } else { named };
     let removals = part != Part::Present;
     let sort = order.sort.filter(|_| !removals).map(|sort| sort.to_string()).unwrap_or_default();
     let found = match part {
         Part::Present if !search.is_everything() && order.sort.is_some() => {
-            deployments::list_in_order(state, &query, Some(&search), order, &asked.paging()).await
+            deployments::list_in_order(state, &query, Some(&search), order, &params.paging()).await
         }
         _ if !search.is_everything() => {
-            by_location::list(state, &search, &query, part, &asked.paging()).await.map(Into::into)
+            by_location::list(state, &search, &query, part, &params.paging()).await.map(Into::into)
         }
         Part::Going | Part::Gone => {
-            deployments::removals(state, &query, part == Part::Gone, &asked.paging()).await.map(Into::into)
+            deployments::removals(state, &query, part == Part::Gone, &params.paging()).await.map(Into::into)
         }
-        Part::Present if word.is_empty() && asked.get("after").is_none() && named.sort.is_none() => {
-            beginning(state, &query, order, &asked).await
+        Part::Present if word.is_empty() && params.get("after").is_none() && named.sort.is_none() => {
+            beginning(state, &query, order, &params).await
         }
-        Part::Present => deployments::list_in_order(state, &query, None, order, &asked.paging()).await,
+        Part::Present => deployments::list_in_order(state, &query, None, order, &params.paging()).await,
     };
     let (page, wrong) = match found {
         Ok(page) => (page, None),
         Err(AppError::Refused { detail, .. }) => (Listing::default(), Some(detail)),
         Err(error) => return Err(error.into()),
     };
-    let (application, version) = (asked.text("application"), asked.text("version"));
-    let (device, site) = (asked.text("device"), asked.text("site"));
+    let (application, version) = (params.text("application"), params.text("version"));
+    let (device, site) = (params.text("device"), params.text("site"));
     let at = |state: &str, after: &str| {
         // The position after a page belongs to its order.
         let order = if after.is_empty() && named.sort.is_none() { "" } else { sort.as_str() };
@@ -197,11 +197,11 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
         })
         .filter(Tile::is_shown)
         .collect();
-    let going = [
+    let removing = [
         (DeploymentState::Removing, overview.removing, everything),
         (DeploymentState::Removed, overview.removed, false),
     ];
-    for (one, count, shown) in going {
+    for (one, count, shown) in removing {
         let chosen = asked_state == Some(one);
         if (shown && count > 0) || chosen {
             let link = at(if chosen { "" } else { one.as_str() }, "");
@@ -211,7 +211,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
     let total = counts.total() + if everything { overview.removing } else { 0 };
     let here = page.items.len() as u64;
     let matching = match (search.is_everything(), part) {
-        _ if asked.get("after").is_none() && page.next.is_none() => Some(here),
+        _ if params.get("after").is_none() && page.next.is_none() => Some(here),
         (false, _) => None,
         (true, Part::Going) => everything.then_some(overview.removing),
         (true, Part::Gone) => everything.then_some(overview.removed),
@@ -231,7 +231,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
         tiles: if search.is_everything() { tiles } else { Vec::new() },
         total,
         next: page.next.map(|next| at(&word, &next)),
-        first: asked.get("after").map(|_| at(&word, "")),
+        first: params.get("after").map(|_| at(&word, "")),
         heads,
         state: word.clone(),
         application: application.clone(),

@@ -63,7 +63,7 @@ pub(in crate::ui) async fn form(visit: Visit) -> PageResult {
     })
 }
 
-pub(in crate::ui) async fn invite(posted: Posted) -> PageResult {
+pub(in crate::ui) async fn create_token(posted: Posted) -> PageResult {
     let (client, hours) = (posted.form.text("client").to_owned(), posted.form.text("hours").to_owned());
     let comment = posted.form.text("comment").to_owned();
     let again = posted.form.text("again") == client;

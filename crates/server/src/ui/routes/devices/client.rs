@@ -4,9 +4,9 @@ use crate::app::clients;
 use crate::app::error::{AppError, Code};
 use crate::app::paging::Paging;
 use crate::app::{deployments, fleet};
-use crate::ui::ask::{Confirmation, ask as ask_for};
+use crate::ui::confirm::{Confirmation, confirm as ask_for};
 use crate::ui::form::Posted;
-use crate::ui::routes::query::{Asked, device_link};
+use crate::ui::routes::query::{Params, device_link};
 use crate::ui::visit::{PageResult, Section, Visit, go};
 use crate::ui::words;
 use axum::extract::Path;
@@ -43,14 +43,14 @@ impl PartialCount {
 pub(super) async fn count_devices_where(
     visit: &Visit,
     client: &str,
-    holds: impl Fn(&str) -> bool,
+    is_selected: impl Fn(&str) -> bool,
 ) -> Result<PartialCount, AppError> {
     let page = fleet::family(&visit.state, client, &Paging { limit: Some(COUNTED_MAX), after: None }).await?;
-    let number = page.items.iter().filter(|one| holds(&one.device.device)).count() as u64;
+    let number = page.items.iter().filter(|one| is_selected(&one.device.device)).count() as u64;
     Ok(PartialCount { number, more: page.next.is_some() })
 }
 
-pub(in crate::ui) async fn ask(visit: Visit, asked: Asked, Path(id): Path<String>) -> PageResult {
+pub(in crate::ui) async fn confirm(visit: Visit, params: Params, Path(id): Path<String>) -> PageResult {
     let state = &visit.state;
     let client = clients::get(state, &id).await?;
     let mut devices = count_devices_where(&visit, &id, |_| true).await?;
@@ -59,7 +59,7 @@ pub(in crate::ui) async fn ask(visit: Visit, asked: Asked, Path(id): Path<String
     let here = fleet::get(state, &id, &id).await.is_ok();
     let back = if here { device_link(&id, &id) } else { CLIENTS.to_owned() };
     let (action, revision) = (format!("/clients/{id}"), client.revision.to_string());
-    let question = match asked.get("ask").as_deref() {
+    let confirmation = match params.get("ask").as_deref() {
         Some("accept") => {
             let mut text =
                 vec!["From now on, it can fetch the deployments of its devices and report their status.".to_owned()];
@@ -114,11 +114,11 @@ pub(in crate::ui) async fn ask(visit: Visit, asked: Asked, Path(id): Path<String
             }
         }
     };
-    ask_for(&visit, Section::Devices, question).await
+    ask_for(&visit, Section::Devices, confirmation).await
 }
 
 pub(in crate::ui) async fn act(Path(id): Path<String>, posted: Posted) -> PageResult {
-    let (wanted, done) = match posted.form.text("state") {
+    let (requested, done) = match posted.form.text("state") {
         "accepted" => (ClientState::Accepted, "approved"),
         "decommissioned" => (ClientState::Decommissioned, "decommissioned"),
         "rejected" => (ClientState::Decommissioned, "rejected"),
@@ -129,25 +129,26 @@ pub(in crate::ui) async fn act(Path(id): Path<String>, posted: Posted) -> PageRe
         }
     };
     let state = posted.state();
-    let body = UpdateClient { state: wanted, comment: posted.comment() };
-    let (code, said) = match clients::update(state, posted.caller(), &id, body, posted.form.number("revision")).await {
+    let body = UpdateClient { state: requested, comment: posted.comment() };
+    let (code, notice) = match clients::update(state, posted.caller(), &id, body, posted.form.number("revision")).await
+    {
         Ok(_) => (done, format!("Device identity {id} {done}.")),
         Err(AppError::Refused { code: Code::Conflict, .. }) => {
             let now = clients::get(state, &id).await?.state;
-            if now == wanted {
+            if now == requested {
                 let done = if now == ClientState::Accepted { "approved" } else { "decommissioned" };
                 ("unchanged", format!("Another operator {done} {id} in the meantime. Nothing was changed now."))
             } else {
                 let now = if now == ClientState::Accepted { "approved" } else { "decommissioned" };
-                let said = format!(
+                let notice = format!(
                     "Device identity {id} was not {done}: another operator {now} it in the meantime. Repeat the action if it is still needed."
                 );
-                ("conflict", said)
+                ("conflict", notice)
             }
         }
         Err(error) => return Err(error.into()),
     };
     // Without a device of the same name, the list of clients shows the client.
     let here = fleet::get(state, &id, &id).await.is_ok();
-    Ok(go(&if here { device_link(&id, &id) } else { CLIENTS.to_owned() }, Some((code, &said))))
+    Ok(go(&if here { device_link(&id, &id) } else { CLIENTS.to_owned() }, Some((code, &notice))))
 }

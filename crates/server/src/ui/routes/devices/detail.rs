@@ -1,6 +1,6 @@
 //! A single device: capabilities, workloads, labels, events.
 
-use super::{Row, client_state, forget, label, row};
+use super::{Row, client_state, delete_record, label, row};
 use crate::app::events::{self, EventsFilter};
 use crate::app::paging::Paging;
 use crate::app::value_format::plain;
@@ -9,8 +9,8 @@ use crate::ui::chart;
 use crate::ui::errors::UiError;
 use crate::ui::form::{Form, Posted};
 use crate::ui::markup::Markup;
-use crate::ui::routes::deployments::list::untold;
-use crate::ui::routes::query::{Asked, device_link};
+use crate::ui::routes::deployments::list::unexplained_error;
+use crate::ui::routes::query::{Params, device_link};
 use crate::ui::routes::why::{Part, why};
 use crate::ui::visit::{PageResult, Section, Shell, Visit, pages};
 use crate::ui::words;
@@ -83,7 +83,7 @@ struct Workload {
     name: String,
     state: Markup,
     /// It should run here; otherwise it is being removed.
-    wanted: bool,
+    desired: bool,
     /// What the device last reported about it.
     reported: Markup,
     history: Markup,
@@ -93,11 +93,11 @@ struct Workload {
 
 pub(in crate::ui) async fn show(
     visit: Visit,
-    asked: Asked,
+    params: Params,
     Path((client, device)): Path<(String, String)>,
 ) -> PageResult {
-    if asked.get("ask").as_deref() == Some("delete") {
-        return forget::ask(&visit, &client, &device).await;
+    if params.get("ask").as_deref() == Some("delete") {
+        return delete_record::confirm(&visit, &client, &device).await;
     }
     let page = page(&visit, &client, &device, None).await?;
     visit.show(&page)
@@ -130,10 +130,10 @@ pub(super) async fn page(
         workloads.push(Workload {
             name: overview.names.get(&deployment.application).unwrap_or(&deployment.application).clone(),
             state: words::deployment_state_badge(deployment.state).into(),
-            wanted: !removing,
+            desired: !removing,
             reported: words::reported_maybe(deployment.reported.as_ref().map(|status| status.state.as_str())),
             history: chart::history(&history, shell.now),
-            error: untold(&deployment.explanation, errors.next()),
+            error: unexplained_error(&deployment.explanation, errors.next()),
             deployment,
         });
     }
@@ -211,14 +211,14 @@ fn twice(device: &margrave_api::devices::Device) -> Vec<String> {
 type Labels = Vec<(String, String)>;
 
 /// The labels as stored, or as just typed.
-fn labels(kept: &IndexMap<String, String>, typed: Option<&Form>) -> (Labels, (String, String)) {
+fn labels(stored: &IndexMap<String, String>, typed: Option<&Form>) -> (Labels, (String, String)) {
     let of = |name: &String, value: &String| {
         let typed =
             typed.and_then(|form| form.raw(&format!("label:{name}"))).map_or_else(|| value.clone(), str::to_owned);
         (name.clone(), typed)
     };
     let new = typed.map_or_else(Default::default, |form| (form.text("name").to_owned(), form.text("value").to_owned()));
-    (kept.iter().map(|(name, value)| of(name, value)).collect(), new)
+    (stored.iter().map(|(name, value)| of(name, value)).collect(), new)
 }
 
 /// Hardware and capabilities.
@@ -265,7 +265,7 @@ fn facts(capabilities: Option<&serde_json::Value>) -> Vec<Offer> {
 
 pub(in crate::ui) async fn act(Path((client, device)): Path<(String, String)>, posted: Posted) -> PageResult {
     match posted.form.text("action") {
-        "forget" => forget::act(&client, &device, posted).await,
+        "forget" => delete_record::act(&client, &device, posted).await,
         _ => label::act(&client, &device, posted).await,
     }
 }

@@ -16,9 +16,9 @@ const VALUE: &str = "label-value";
 
 pub(super) async fn act(client: &str, device: &str, posted: Posted) -> PageResult {
     let form = &posted.form;
-    let kept = fleet::get(posted.state(), client, device).await?.device.operator_labels;
+    let stored = fleet::get(posted.state(), client, device).await?.device.operator_labels;
     let mut labels: IndexMap<String, Option<String>> = IndexMap::new();
-    for (name, value) in &kept {
+    for (name, value) in &stored {
         if form.has(&format!("remove:{name}")) {
             labels.insert(name.clone(), None);
         } else if let Some(typed) = form.raw(&format!("label:{name}")).map(str::trim).filter(|typed| typed != value) {
@@ -42,7 +42,7 @@ pub(super) async fn act(client: &str, device: &str, posted: Posted) -> PageResul
     if labels.is_empty() {
         return Ok(go(&link, Some(("unchanged", "Nothing was changed."))));
     }
-    let places: Vec<String> = kept.keys().cloned().collect();
+    let places: Vec<String> = stored.keys().cloned().collect();
     let body = UpdateDevice { labels, comment: posted.comment() };
     match devices::update(posted.state(), posted.caller(), client, device, body, form.number("revision")).await {
         Ok(_) => Ok(go(&link, Some(("labels-saved", "Labels saved.")))),
@@ -62,9 +62,9 @@ pub(super) async fn act(client: &str, device: &str, posted: Posted) -> PageResul
 }
 
 /// A problem, with the field of the page that it belongs to.
-fn field_error(error: &FieldProblem, new: &str, kept: &[String]) -> (&'static str, String) {
+fn field_error(error: &FieldProblem, new: &str, stored: &[String]) -> (&'static str, String) {
     let label = error.field.strip_prefix("labels.").unwrap_or(&error.field);
-    if label != new || kept.iter().any(|name| name == label) {
+    if label != new || stored.iter().any(|name| name == label) {
         return ("own-labels", format!("`{label}`: {}", error.message));
     }
     let (place, what) =

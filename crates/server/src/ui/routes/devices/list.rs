@@ -9,7 +9,7 @@ use crate::app::sorting::Order;
 use crate::app::{clients, overview};
 use crate::ui::errors::UiError;
 use crate::ui::routes::heads::Heads;
-use crate::ui::routes::query::Asked;
+use crate::ui::routes::query::Params;
 use crate::ui::routes::tiles::Tile;
 use crate::ui::visit::{PageResult, Section, Shell, Visit, pages};
 use crate::ui::words;
@@ -44,18 +44,18 @@ struct ListPage {
     /// Why the filter cannot be used.
     wrong: Option<String>,
     filtered: bool,
-    known: u64,
+    all_devices: u64,
     /// The first pending clients.
     waiting: Vec<Client>,
     /// The number of pending clients.
     waiting_all: u64,
     /// Devices with an active enrollment token, if there are no devices yet.
-    invited: Vec<String>,
+    awaiting_enrollment: Vec<String>,
 }
 pages!(ListPage);
 
 /// Names in active enrollment tokens.
-pub(in crate::ui::routes) async fn invited(visit: &Visit) -> Result<Vec<String>, UiError> {
+pub(in crate::ui::routes) async fn awaiting_enrollment(visit: &Visit) -> Result<Vec<String>, UiError> {
     let all = clients::enrollment_tokens(&visit.state).await?;
     let mut names: Vec<String> = all.items.into_iter().filter(EnrollmentToken::is_open).map(|one| one.client).collect();
     names.dedup();
@@ -63,15 +63,15 @@ pub(in crate::ui::routes) async fn invited(visit: &Visit) -> Result<Vec<String>,
     Ok(names)
 }
 
-pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
+pub(in crate::ui) async fn show(visit: Visit, params: Params) -> PageResult {
     let state = &visit.state;
-    let filter = Filter::of(|name| asked.text(name));
+    let filter = Filter::of(|name| params.text(name));
     let search = filter.search();
     let overview = overview::get(state).await?;
-    let known: u64 = overview.devices.values().sum();
-    let order = Order::of_page(&asked.text("sort"));
+    let all_devices: u64 = overview.devices.values().sum();
+    let order = Order::of_page(&params.text("sort"));
     let sort = order.sort.map(|sort| sort.to_string()).unwrap_or_default();
-    let found = fleet::list(state, &search, order, &asked.paging()).await;
+    let found = fleet::list(state, &search, order, &params.paging()).await;
     // A selector is often invalid while it is being typed; the page stays and shows why.
     let (page, wrong) = match found {
         Ok(page) => (page, None),
@@ -107,16 +107,16 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
         simulated: !rows.is_empty() && rows.iter().all(|row| row.listed.device.simulated),
         rows,
         next: page.next.map(|next| at(chosen, &next)),
-        first: asked.get("after").map(|_| at(chosen, "")),
+        first: params.get("after").map(|_| at(chosen, "")),
         wrong,
         filtered: !search.is_everything(),
         heads: Heads::new("/devices", &filter.members(), &sort),
         in_progress: page.in_progress,
         filter: filter.clone(),
-        known,
+        all_devices,
         waiting_all: if waiting.next.is_some() { shell.pending } else { waiting.items.len() as u64 },
         waiting: waiting.items,
-        invited: if known == 0 { invited(&visit).await? } else { Vec::new() },
+        awaiting_enrollment: if all_devices == 0 { awaiting_enrollment(&visit).await? } else { Vec::new() },
         shell,
     };
     visit.show(&listing)

@@ -1,6 +1,6 @@
 //! Confirmations for actions on a rollout.
 
-use crate::ui::ask::Confirmation;
+use crate::ui::confirm::Confirmation;
 use crate::ui::words;
 use margrave_api::deployments::DeploymentState;
 use margrave_api::rollouts::{Rollout, RolloutKind};

@@ -8,7 +8,7 @@ use crate::ui::form::Posted;
 use crate::ui::markup::Markup;
 use crate::ui::routes::devices::client_state;
 use crate::ui::routes::heads::Heads;
-use crate::ui::routes::query::{Asked, device_link, link};
+use crate::ui::routes::query::{Params, device_link, link};
 use crate::ui::visit::{PageResult, Section, Shell, Visit, go, pages};
 use crate::ui::words;
 use askama::Template;
@@ -51,18 +51,18 @@ struct Typed {
     comment: String,
 }
 
-pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
-    let page = page(&visit, &asked, Typed::default(), None).await?;
+pub(in crate::ui) async fn show(visit: Visit, params: Params) -> PageResult {
+    let page = page(&visit, &params, Typed::default(), None).await?;
     visit.show(&page)
 }
 
-async fn page(visit: &Visit, asked: &Asked, typed: Typed, wrong: Option<String>) -> Result<ClientsPage, UiError> {
-    let (word, text) = (asked.text("state"), asked.text("q"));
-    let wanted = ClientState::ALL.into_iter().find(|state| state.as_str() == word);
-    let order = Order::of_page(&asked.text("sort"));
+async fn page(visit: &Visit, params: &Params, typed: Typed, wrong: Option<String>) -> Result<ClientsPage, UiError> {
+    let (word, text) = (params.text("state"), params.text("q"));
+    let requested = ClientState::ALL.into_iter().find(|state| state.as_str() == word);
+    let order = Order::of_page(&params.text("sort"));
     let sort = order.sort.map(|sort| sort.to_string()).unwrap_or_default();
-    let page = clients::search_in_order(&visit.state, wanted, asked.get("q"), order, &asked.paging()).await?;
-    let counts = clients::counted(&visit.state, asked.get("q")).await?;
+    let page = clients::search_in_order(&visit.state, requested, params.get("q"), order, &params.paging()).await?;
+    let counts = clients::counted(&visit.state, params.get("q")).await?;
     let devices = clients::first_devices(&visit.state, &page.items).await?;
     let at = |after: &str| {
         link("/settings/identities", &[("q", &text), ("state", &word), ("sort", &sort), ("after", after)])
@@ -81,8 +81,8 @@ async fn page(visit: &Visit, asked: &Asked, typed: Typed, wrong: Option<String>)
         in_progress: page.in_progress,
         clients: rows.collect(),
         next: page.next.map(|next| at(&next)),
-        first: asked.get("after").map(|_| at("")),
-        found: found(wanted, |state| counts.get(state.as_str()).copied().unwrap_or_default()),
+        first: params.get("after").map(|_| at("")),
+        found: found(requested, |state| counts.get(state.as_str()).copied().unwrap_or_default()),
         state: word.clone(),
         text: text.clone(),
         typed,
@@ -91,13 +91,13 @@ async fn page(visit: &Visit, asked: &Asked, typed: Typed, wrong: Option<String>)
 }
 
 /// `12 device identities: 2 pending approval, 9 accepted, 1 decommissioned`.
-fn found(wanted: Option<ClientState>, count: impl Fn(ClientState) -> u64) -> String {
+fn found(requested: Option<ClientState>, count: impl Fn(ClientState) -> u64) -> String {
     let name = |state: ClientState| match state {
         ClientState::Pending => "pending approval",
         ClientState::Accepted => "accepted",
         ClientState::Decommissioned => "decommissioned",
     };
-    if let Some(state) = wanted {
+    if let Some(state) = requested {
         return format!("{} {}", words::count(count(state), "device identity"), name(state));
     }
     let all = [ClientState::Pending, ClientState::Accepted, ClientState::Decommissioned];
@@ -127,7 +127,7 @@ pub(in crate::ui) async fn act(posted: Posted) -> PageResult {
         Err(error) => return Err(error.into()),
     };
     let typed = Typed { comment: posted.form.text("comment").to_owned(), id };
-    let page = page(&posted.visit, &Asked::default(), typed, Some(wrong)).await?;
+    let page = page(&posted.visit, &Params::default(), typed, Some(wrong)).await?;
     posted.visit.show_with(StatusCode::UNPROCESSABLE_ENTITY, &page)
 }
 

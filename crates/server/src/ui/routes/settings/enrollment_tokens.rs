@@ -1,11 +1,11 @@
 //! Enrollment tokens, which devices enroll with, once.
 
 use crate::app::clients::{self, EnrollmentToken};
-use crate::ui::ask::{Confirmation, ask};
+use crate::ui::confirm::{Confirmation, confirm};
 use crate::ui::form::Posted;
 use crate::ui::markup::Markup;
 use crate::ui::routes::heads::{Compare, Heads, sort_rows};
-use crate::ui::routes::query::Asked;
+use crate::ui::routes::query::Params;
 use crate::ui::visit::{PageResult, Section, Shell, Visit, go, pages};
 use crate::ui::words;
 use askama::Template;
@@ -30,12 +30,12 @@ const COLUMNS: [(&str, Compare<EnrollmentToken>); 4] = [
     ("expires", |one, other| one.expires_at.cmp(&other.expires_at)),
 ];
 
-pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
-    if let Some(client) = asked.get("revoke") {
+pub(in crate::ui) async fn show(visit: Visit, params: Params) -> PageResult {
+    if let Some(client) = params.get("revoke") {
         return ask_to_revoke(&visit, &client).await;
     }
     let mut found = clients::enrollment_tokens(&visit.state).await?;
-    let sort = asked.text("sort");
+    let sort = params.text("sort");
     sort_rows(&mut found.items, &sort, &COLUMNS);
     let page = EnrollmentTokensPage {
         heads: Heads::new("/settings/enrollment-tokens", &[], &sort),
@@ -54,7 +54,7 @@ async fn ask_to_revoke(visit: &Visit, client: &str) -> PageResult {
         1 => ("the enrollment token".to_owned(), "it"),
         unused => (format!("all {}", words::count(unused, "enrollment token")), "them"),
     };
-    let question = Confirmation {
+    let confirmation = Confirmation {
         title: format!("Revoke {what} for {client}?"),
         text: vec![format!(
             "No device can enroll as `{client}` with {them} any more. Devices that have already enrolled are not affected."
@@ -67,7 +67,7 @@ async fn ask_to_revoke(visit: &Visit, client: &str) -> PageResult {
         danger: true,
         back: "/settings/enrollment-tokens".to_owned(),
     };
-    ask(visit, Section::Settings, question).await
+    confirm(visit, Section::Settings, confirmation).await
 }
 
 pub(in crate::ui) async fn act(posted: Posted) -> PageResult {

@@ -6,11 +6,11 @@ use crate::app::error::AppError;
 use crate::app::paging::whole;
 use crate::app::{registries, registry};
 use crate::copies;
-use crate::ui::ask::{Confirmation, ask};
+use crate::ui::confirm::{Confirmation, confirm};
 use crate::ui::form::Posted;
 use crate::ui::markup::{self, Markup};
 use crate::ui::routes::heads::{Compare, Heads, sort_rows};
-use crate::ui::routes::query::{Asked, link};
+use crate::ui::routes::query::{Params, link};
 use crate::ui::visit::{PageResult, Section, Shell, Visit, go, pages};
 use crate::ui::words;
 use askama::Template;
@@ -48,7 +48,7 @@ impl Row {
     fn of(registry: SavedRegistry) -> Self {
         let (word, tone, symbol) = match registry.last_check.as_ref().map(|check| check.outcome) {
             None => ("Not checked yet", "idle", "clock"),
-            Some(outcome) => look(outcome, registry.username.is_some()),
+            Some(outcome) => style(outcome, registry.username.is_some()),
         };
         let key =
             registry.last_check.as_ref().map_or_else(|| "unknown".to_owned(), |check| words::api_value(&check.outcome));
@@ -69,7 +69,7 @@ fn checked_at(row: &Row) -> Option<&str> {
 }
 
 /// The result of a check: label, tone and icon.
-fn look(outcome: CheckOutcome, signs_in: bool) -> (&'static str, &'static str, &'static str) {
+fn style(outcome: CheckOutcome, signs_in: bool) -> (&'static str, &'static str, &'static str) {
     match outcome {
         CheckOutcome::Reachable => ("Reachable", "good", "check"),
         CheckOutcome::NameUnknown => ("Name not found", "bad", "cross"),
@@ -81,11 +81,11 @@ fn look(outcome: CheckOutcome, signs_in: bool) -> (&'static str, &'static str, &
     }
 }
 
-pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
-    if asked.get("ask").as_deref() == Some("gc") {
+pub(in crate::ui) async fn show(visit: Visit, params: Params) -> PageResult {
+    if params.get("ask").as_deref() == Some("gc") {
         return ask_to_collect(&visit).await;
     }
-    if let Some(host) = asked.get("remove") {
+    if let Some(host) = params.get("remove") {
         return ask_to_remove(&visit, &host).await;
     }
     let state = &visit.state;
@@ -99,8 +99,8 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
         Err(error) => return Err(error.into()),
     };
     let repositories =
-        if registry.is_some() { registry::repositories(state, &asked.paging())? } else { whole(Vec::new()) };
-    let sort = asked.text("sort");
+        if registry.is_some() { registry::repositories(state, &params.paging())? } else { whole(Vec::new()) };
+    let sort = params.text("sort");
     let mut others: Vec<Row> = registries::list(state).await?.items.into_iter().map(Row::of).collect();
     sort_rows(&mut others, &sort, &COLUMNS);
     let page = RegistriesPage {
@@ -125,7 +125,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
 
 async fn ask_to_collect(visit: &Visit) -> PageResult {
     let held = registry::get(&visit.state)?;
-    let question = Confirmation {
+    let confirmation = Confirmation {
         title: "Run garbage collection?".to_owned(),
         text: vec![
             format!(
@@ -144,7 +144,7 @@ async fn ask_to_collect(visit: &Visit) -> PageResult {
         danger: true,
         back: HERE.to_owned(),
     };
-    ask(visit, Section::Settings, question).await
+    confirm(visit, Section::Settings, confirmation).await
 }
 
 async fn ask_to_remove(visit: &Visit, host: &str) -> PageResult {
@@ -166,7 +166,7 @@ async fn ask_to_remove(visit: &Visit, host: &str) -> PageResult {
         }
         (None, None) => "You can still add applications from it, by its address.".to_owned(),
     };
-    let question = Confirmation {
+    let confirmation = Confirmation {
         title: format!("Remove registry {}?", registry.host),
         text: vec![deleted, came],
         devices: Some(0),
@@ -181,13 +181,13 @@ async fn ask_to_remove(visit: &Visit, host: &str) -> PageResult {
         danger: true,
         back: HERE.to_owned(),
     };
-    ask(visit, Section::Settings, question).await
+    confirm(visit, Section::Settings, confirmation).await
 }
 
 /// Checks or removes an external registry, or runs garbage collection on the embedded one.
 pub(in crate::ui) async fn act(posted: Posted) -> PageResult {
     let (state, caller, host) = (posted.state(), posted.caller(), posted.form.text("host"));
-    let (code, said) = match posted.form.text("action") {
+    let (code, notice) = match posted.form.text("action") {
         "check" => {
             let check = registries::check(state, caller, host, posted.comment()).await?;
             (reached(check.outcome), checked(host, check.outcome))
@@ -198,11 +198,11 @@ pub(in crate::ui) async fn act(posted: Posted) -> PageResult {
         }
         _ => {
             let gone = registry::collect(state).await?;
-            let said = format!("Deleted {}, freed {}.", words::count(gone.blobs, "blob"), words::bytes(gone.bytes));
-            ("garbage-collected", said)
+            let notice = format!("Deleted {}, freed {}.", words::count(gone.blobs, "blob"), words::bytes(gone.bytes));
+            ("garbage-collected", notice)
         }
     };
-    Ok(go(HERE, Some((code, &said))))
+    Ok(go(HERE, Some((code, &notice))))
 }
 
 /// The result of a check, for `data-reason`.

@@ -2,10 +2,10 @@
 
 use crate::app::error::AppError;
 use crate::app::sessions::{self, Session};
-use crate::ui::ask::{Confirmation, ask};
+use crate::ui::confirm::{Confirmation, confirm};
 use crate::ui::form::Posted;
 use crate::ui::routes::heads::{Compare, Heads, sort_rows};
-use crate::ui::routes::query::Asked;
+use crate::ui::routes::query::Params;
 use crate::ui::visit::{PageResult, Section, Shell, Visit, go, pages};
 use askama::Template;
 
@@ -33,9 +33,9 @@ const COLUMNS: [(&str, Compare<Row>); 4] = [
     ("expires", |one, other| one.session.expires_at.cmp(&other.session.expires_at)),
 ];
 
-pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
+pub(in crate::ui) async fn show(visit: Visit, params: Params) -> PageResult {
     let sessions = sessions::list(&visit.state).await?;
-    if let Some(id) = asked.get("end") {
+    if let Some(id) = params.get("end") {
         return ask_to_end(&visit, sessions, &id).await;
     }
     let row = |session: Session| Row {
@@ -43,7 +43,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
         browser: browser(&session.browser),
         session,
     };
-    let sort = asked.text("sort");
+    let sort = params.text("sort");
     let mut sessions: Vec<Row> = sessions.into_iter().map(row).collect();
     sort_rows(&mut sessions, &sort, &COLUMNS);
     let page = SessionsPage {
@@ -66,7 +66,7 @@ async fn ask_to_end(visit: &Visit, sessions: Vec<Session>, id: &str) -> PageResu
     if session.id == visit.visitor.session {
         text.push("This is your current session.".to_owned());
     }
-    let question = Confirmation {
+    let confirmation = Confirmation {
         title: format!("End the session of {}?", session.name),
         text,
         devices: Some(0),
@@ -77,7 +77,7 @@ async fn ask_to_end(visit: &Visit, sessions: Vec<Session>, id: &str) -> PageResu
         danger: true,
         back: "/settings/sessions".to_owned(),
     };
-    ask(visit, Section::Settings, question).await
+    confirm(visit, Section::Settings, confirmation).await
 }
 
 pub(in crate::ui) async fn act(posted: Posted) -> PageResult {

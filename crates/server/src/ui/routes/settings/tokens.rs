@@ -2,11 +2,11 @@
 
 use crate::app::access;
 use crate::app::error::AppError;
-use crate::ui::ask::{Confirmation, ask};
+use crate::ui::confirm::{Confirmation, confirm};
 use crate::ui::form::Posted;
 use crate::ui::markup::Markup;
 use crate::ui::routes::heads::{Compare, Heads, sort_rows};
-use crate::ui::routes::query::Asked;
+use crate::ui::routes::query::Params;
 use crate::ui::visit::{PageResult, Section, Shell, Visit, go, pages};
 use crate::ui::words;
 use askama::Template;
@@ -40,12 +40,12 @@ const COLUMNS: [(&str, Compare<TokenRow>); 4] = [
     ("expires", |one, other| one.3.expires_at.cmp(&other.3.expires_at)),
 ];
 
-pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
-    if let Some(id) = asked.get("revoke") {
+pub(in crate::ui) async fn show(visit: Visit, params: Params) -> PageResult {
+    if let Some(id) = params.get("revoke") {
         return ask_to_revoke(&visit, &id).await;
     }
     let mut page = page(&visit, None, None, ("", "")).await?;
-    let sort = asked.text("sort");
+    let sort = params.text("sort");
     sort_rows(&mut page.tokens, &sort, &COLUMNS);
     page.heads = Heads::new("/settings/tokens", &[], &sort);
     visit.show(&page)
@@ -84,7 +84,7 @@ async fn ask_to_revoke(visit: &Visit, id: &str) -> PageResult {
     if visit.caller().id.to_string() == id {
         text.push("You are signed in with this token and will be signed out.".to_owned());
     }
-    let question = Confirmation {
+    let confirmation = Confirmation {
         title: format!("Revoke token {}?", token.name),
         text,
         devices: Some(0),
@@ -95,7 +95,7 @@ async fn ask_to_revoke(visit: &Visit, id: &str) -> PageResult {
         danger: true,
         back: "/settings/tokens".to_owned(),
     };
-    ask(visit, Section::Settings, question).await
+    confirm(visit, Section::Settings, confirmation).await
 }
 
 pub(in crate::ui) async fn act(posted: Posted) -> PageResult {

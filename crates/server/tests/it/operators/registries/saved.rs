@@ -89,7 +89,7 @@ async fn a_check_explains_the_cause_in_the_wording_file() {
     let api = api(&server);
     let tls = published(Access::Tls).await;
     let open = Registry::start(Access::Open).await;
-    let mut said = Vec::new();
+    let mut text_found = Vec::new();
     let put = async |host: &str, body: PutRegistry| {
         let known = api.saved_registry(host).await.ok().map(|known| known.revision);
         api.put_registry(host, &body, known).await.unwrap();
@@ -98,47 +98,47 @@ async fn a_check_explains_the_cause_in_the_wording_file() {
     };
     let wrong = PutRegistry { password: Some("guess".to_owned()), ..kept(&tls) };
     let (outcome, message) = put(&tls.host(), wrong).await;
-    said.push((outcome, CheckOutcome::Denied, message));
-    let nobody = PutRegistry { username: None, password: None, ..kept(&tls) };
-    let (outcome, message) = put(&tls.host(), nobody).await;
-    said.push((outcome, CheckOutcome::Denied, message));
+    text_found.push((outcome, CheckOutcome::Denied, message));
+    let absent = PutRegistry { username: None, password: None, ..kept(&tls) };
+    let (outcome, message) = put(&tls.host(), absent).await;
+    text_found.push((outcome, CheckOutcome::Denied, message));
     let blind = PutRegistry { ca: None, ..kept(&tls) };
     let (outcome, message) = put(&tls.host(), blind).await;
-    said.push((outcome, CheckOutcome::Untrusted, message));
+    text_found.push((outcome, CheckOutcome::Untrusted, message));
     let (outcome, message) = put(&tls.host(), PutRegistry { plain_http: true, ca: None, ..kept(&tls) }).await;
-    said.push((outcome, CheckOutcome::NoRegistry, message));
+    text_found.push((outcome, CheckOutcome::NoRegistry, message));
 
     let (outcome, message) = put(&open.host(), kept(&open)).await;
-    said.push((outcome, CheckOutcome::Reachable, message));
+    text_found.push((outcome, CheckOutcome::Reachable, message));
     let (outcome, message) = put(&open.host(), PutRegistry::default()).await;
-    said.push((outcome, CheckOutcome::Unreachable, message));
+    text_found.push((outcome, CheckOutcome::Unreachable, message));
 
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let (outcome, message) = put(&format!("127.0.0.1:{port}"), PutRegistry::default()).await;
-    said.push((outcome, CheckOutcome::Unreachable, message));
+    text_found.push((outcome, CheckOutcome::Unreachable, message));
     let (outcome, message) = put("registry.invalid", PutRegistry::default()).await;
-    said.push((outcome, CheckOutcome::NameUnknown, message));
+    text_found.push((outcome, CheckOutcome::NameUnknown, message));
 
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let page = listener.local_addr().unwrap().to_string();
     let router = axum::Router::new().fallback(get(async || Html("<h1>Welcome</h1>")));
     tokio::spawn(async move { axum::serve(listener, router).await });
     let (outcome, message) = put(&page, PutRegistry { plain_http: true, ..PutRegistry::default() }).await;
-    said.push((outcome, CheckOutcome::NoRegistry, message));
+    text_found.push((outcome, CheckOutcome::NoRegistry, message));
 
     let front = registry::token_front(&open).await;
     let with_token = PutRegistry { plain_http: true, ..kept(&published(Access::Password).await) };
     let (outcome, message) = put(&front, PutRegistry { password: Some("guess".to_owned()), ..with_token }).await;
-    said.push((outcome, CheckOutcome::Denied, message));
-    for (outcome, expected, message) in &said {
+    text_found.push((outcome, CheckOutcome::Denied, message));
+    for (outcome, expected, message) in &text_found {
         assert_eq!(outcome, expected, "{message}");
     }
     // The cause in parentheses is in the words of the operating system.
     let ours = |message: &str| message.split(" (").next().unwrap_or_default().to_owned();
     let messages: Vec<String> =
-        said.iter().map(|(outcome, _, message)| format!("{outcome:?}: {}", ours(message))).collect();
+        text_found.iter().map(|(outcome, _, message)| format!("{outcome:?}: {}", ours(message))).collect();
     compare([("registries", normalized(&messages.join("\n"), &[]))]);
-    assert_eq!(problem(api.check_registry("nobody.example", &CheckRegistry::default()).await).code, "not-found");
+    assert_eq!(problem(api.check_registry("absent.example", &CheckRegistry::default()).await).code, "not-found");
 }
 
 #[tokio::test]
@@ -258,8 +258,8 @@ async fn pages_save_check_use_and_remove_a_registry_without_script() {
     let chosen = [("registry", host.as_str()), ("source", "press-vision:1.0.0"), ("key", "4")];
     let answer = browser.post("/catalog/add/registry", &chosen).await;
     assert_eq!(answer.status(), StatusCode::SEE_OTHER);
-    let said = answer.headers()["set-cookie"].to_str().unwrap().to_owned();
-    assert!(said.starts_with("said=application-added+"), "{said}");
+    let text_found = answer.headers()["set-cookie"].to_str().unwrap().to_owned();
+    assert!(text_found.starts_with("said=application-added+"), "{text_found}");
 
     // Another operator was faster: the current state is shown.
     let late = [("host", host.as_str()), ("username", "robot"), ("password", "x"), ("revision", "9"), ("key", "5")];

@@ -3,19 +3,19 @@ use super::*;
 
 const NOW: Timestamp = Timestamp(1_790_000_000_000_000);
 
-fn facts(deployments: &[(DeploymentState, u64)], fits: u64, unfit: u64) -> Facts {
+fn facts(deployments: &[(DeploymentState, u64)], compatible: u64, incompatible: u64) -> Facts {
     let counts: BTreeMap<DeploymentState, u64> = deployments.iter().copied().collect();
     Facts {
         application: "vision".into(),
         versions: vec![("2.0.0".into(), NOW), ("1.0.0".into(), NOW)],
         deployments: if counts.is_empty() { BTreeMap::new() } else { BTreeMap::from([("1.0.0".to_owned(), counts)]) },
-        fit: CompatibilityCounts {
-            judged: fits + unfit,
-            devices: fits + unfit,
-            fits,
-            unfit,
+        compatibility_counts: CompatibilityCounts {
+            evaluated: compatible + incompatible,
+            devices: compatible + incompatible,
+            compatible,
+            incompatible,
             unknown: 0,
-            reasons: vec![("profile `small`: has 1 GiB of memory, needs 2 GiB".into(), unfit)],
+            reasons: vec![("profile `small`: has 1 GiB of memory, needs 2 GiB".into(), incompatible)],
             rules: BTreeMap::new(),
         },
         coming: Vec::new(),
@@ -49,11 +49,11 @@ fn names_failed_deployments_with_their_device() {
     let mut facts = facts(&[(DeploymentState::Failed, 1), (DeploymentState::DeviceOffline, 1)], 0, 2);
     facts.failed = vec![Failed { id: "1-2".into(), place: "hall/press".into(), why: "revision 1 failed".into() }];
     let shown = check(&facts, "failed", "0 of 2 deployments are as desired, 1 failed");
-    let [failed, offline, fit] = shown.next_steps.as_slice() else { panic!("{shown:?}") };
+    let [failed, offline, compatibility_counts] = shown.next_steps.as_slice() else { panic!("{shown:?}") };
     assert_eq!(failed.sentence, "fix the cause on `hall/press`: revision 1 failed");
     assert_eq!(failed.command.as_deref(), Some("margrave deployment explain 1-2"));
     assert_eq!(offline.command.as_deref(), Some("margrave deployment list --app vision --state device-offline"));
-    assert_eq!(fit.command.as_deref(), Some("margrave app compatibility vision --reasons"));
+    assert_eq!(compatibility_counts.command.as_deref(), Some("margrave app compatibility vision --reasons"));
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn an_application_without_deployments_is_unused_or_blocked() {
 #[test]
 fn reports_how_many_devices_of_a_large_fleet_were_evaluated() {
     let mut facts = facts(&[], 5000, 0);
-    facts.fit.devices = 100_000;
+    facts.compatibility_counts.devices = 100_000;
     let shown = explain(&facts);
     assert!(
         shown.observed.iter().any(|fact| fact.sentence.starts_with("of the first 5000 of 100000 devices, ")),

@@ -78,11 +78,14 @@ fn suggests_next_steps_for_an_empty_device() {
 #[test]
 fn explains_a_simulated_device_and_how_to_make_it_real() {
     let key = DeviceKey { client: "hall".parse().unwrap(), device: "press".parse().unwrap() };
-    let known = facts(&key, ClientState::Accepted, false, &[DeploymentState::UpToDate], true);
-    let shown = explain(&Facts { simulated: true, ..known });
+    let observed = facts(&key, ClientState::Accepted, false, &[DeploymentState::UpToDate], true);
+    let shown = explain(&Facts { simulated: true, ..observed });
     check(&shown, "online", &[], &["next-poll", "real-runtime"]);
-    let said = shown.observed.iter().find(|fact| fact.code == "simulated").expect("a simulated fact");
-    assert_eq!(said.sentence, "nothing is really installed on this device: its agent runs with the simulated runtime");
+    let reported_with = shown.observed.iter().find(|fact| fact.code == "simulated").expect("a simulated fact");
+    assert_eq!(
+        reported_with.sentence,
+        "nothing is really installed on this device: its agent runs with the simulated runtime"
+    );
     let real = explained(ClientState::Accepted, false, &[DeploymentState::UpToDate], true);
     assert!(!real.observed.iter().any(|fact| fact.code == "simulated"), "{real:?}");
 }
@@ -94,6 +97,6 @@ fn explains_why_a_device_without_a_runtime_hosts_nothing() {
     let explained = explain(&facts);
     check(&explained, "online", &[], &["real-runtime"]);
     assert!(explained.summary.contains("no runtime is enabled"), "{}", explained.summary);
-    let known: Vec<_> = explained.observed.iter().map(|fact| fact.code.as_str()).collect();
-    assert!(known.contains(&"no-runtime") && !known.contains(&"hosts-nothing"), "{known:?}");
+    let observed: Vec<_> = explained.observed.iter().map(|fact| fact.code.as_str()).collect();
+    assert!(observed.contains(&"no-runtime") && !observed.contains(&"hosts-nothing"), "{observed:?}");
 }

@@ -4,7 +4,7 @@ use super::{HERE, checked, reached};
 use crate::app::error::{AppError, Code};
 use crate::app::registries;
 use crate::ui::form::Posted;
-use crate::ui::routes::query::Asked;
+use crate::ui::routes::query::Params;
 use crate::ui::visit::{PageResult, Section, Shell, Visit, go, pages};
 use crate::ui::words;
 use askama::Template;
@@ -33,7 +33,7 @@ struct Typed {
 }
 
 impl Typed {
-    fn kept(registry: &SavedRegistry) -> Self {
+    fn saved(registry: &SavedRegistry) -> Self {
         Self {
             host: registry.host.clone(),
             username: registry.username.clone().unwrap_or_default(),
@@ -72,23 +72,23 @@ impl EditPage {
     }
 }
 
-pub(in crate::ui) async fn new(visit: Visit, asked: Asked) -> PageResult {
-    let typed = Typed { host: asked.text("host"), ..Typed::default() };
+pub(in crate::ui) async fn new(visit: Visit, params: Params) -> PageResult {
+    let typed = Typed { host: params.text("host"), ..Typed::default() };
     let shell = visit.shell(Section::Settings, "Add a registry - Settings").await?;
     visit.show(&EditPage { shell, registry: None, typed, wrong: None })
 }
 
-pub(in crate::ui) async fn edit(visit: Visit, asked: Asked) -> PageResult {
-    let registry = registries::get(&visit.state, &asked.text("host")).await?;
+pub(in crate::ui) async fn edit(visit: Visit, params: Params) -> PageResult {
+    let registry = registries::get(&visit.state, &params.text("host")).await?;
     let shell = visit.shell(Section::Settings, format!("{} - Registries", registry.host)).await?;
-    visit.show(&EditPage { shell, typed: Typed::kept(&registry), registry: Some(registry), wrong: None })
+    visit.show(&EditPage { shell, typed: Typed::saved(&registry), registry: Some(registry), wrong: None })
 }
 
 pub(in crate::ui) async fn create(posted: Posted) -> PageResult {
     let host = posted.form.text("host").to_owned();
     let work = registries::put(posted.state(), posted.caller(), &host, body(&posted), None);
     match posted.once(work).await {
-        Ok(kept) => tell(&posted, &kept.host, "added").await,
+        Ok(saved) => show_result(&posted, &saved.host, "added").await,
         Err(error) => again(posted, None, error).await,
     }
 }
@@ -97,7 +97,7 @@ pub(in crate::ui) async fn update(posted: Posted) -> PageResult {
     let host = posted.form.text("host").to_owned();
     let expected = Some(posted.form.number("revision").unwrap_or_default());
     match registries::put(posted.state(), posted.caller(), &host, body(&posted), expected).await {
-        Ok(kept) => tell(&posted, &kept.host, "saved").await,
+        Ok(saved) => show_result(&posted, &saved.host, "saved").await,
         Err(error) => {
             let known = registries::get(posted.state(), &host).await?;
             again(posted, Some(known), error).await
@@ -116,7 +116,7 @@ fn body(posted: &Posted) -> PutRegistry {
 }
 
 /// Checks the registry immediately after saving.
-async fn tell(posted: &Posted, host: &str, done: &str) -> PageResult {
+async fn show_result(posted: &Posted, host: &str, done: &str) -> PageResult {
     let check = registries::check(posted.state(), &posted.caller().again(), host, posted.comment()).await?;
     Ok(go(HERE, Some((reached(check.outcome), &format!("Registry {host} {done}. {}", checked(host, check.outcome))))))
 }
@@ -126,7 +126,7 @@ async fn again(posted: Posted, registry: Option<SavedRegistry>, error: AppError)
     let AppError::Refused { code, detail, errors } = error else { return Err(error.into()) };
     let typed = Typed::sent(&posted);
     let differs = match &registry {
-        Some(now) if code == Code::Conflict => differs(&Typed::kept(now), &typed),
+        Some(now) if code == Code::Conflict => differs(&Typed::saved(now), &typed),
         _ => Vec::new(),
     };
     let title = match code {

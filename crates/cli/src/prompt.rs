@@ -1,30 +1,30 @@
 //! Interactive prompts at the terminal.
 
-use crate::answers::{ParameterValues, coerce, is_missing};
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
+use crate::values::{ParameterValues, coerce, is_missing};
 use dialoguer::theme::ColorfulTheme;
 use dialoguer::{Confirm, Input, MultiSelect, Password, Select};
 use margrave_api::applications::{Parameter, Parameters};
 use serde_json::Value;
 
 /// Prompts for every required parameter without a value, section by section. Enter accepts the default.
-pub(crate) fn questions(out: Output, questions: &Parameters, answers: &mut ParameterValues) -> Outcome {
-    for section in &questions.sections {
+pub(crate) fn missing_values(out: Output, parameters: &Parameters, values: &mut ParameterValues) -> Outcome {
+    for section in &parameters.sections {
         let open: Vec<_> = section
             .parameters
             .iter()
-            .filter(|question| !question.allow_empty && !answers.contains_key(&question.parameter))
+            .filter(|parameter| !parameter.allow_empty && !values.contains_key(&parameter.parameter))
             .collect();
         if open.is_empty() {
             continue;
         }
         out.must_say(out.heading(&section.name).trim_end());
-        for question in open {
-            let answer = one(out, question)?;
+        for parameter in open {
+            let answer = one(out, parameter)?;
             // Do not store a value equal to the default, so that a later version can change the default.
-            if question.default.as_ref() != Some(&answer) || is_missing(question) {
-                answers.insert(question.parameter.clone(), answer);
+            if parameter.default.as_ref() != Some(&answer) || is_missing(parameter) {
+                values.insert(parameter.parameter.clone(), answer);
             }
         }
     }
@@ -32,39 +32,39 @@ pub(crate) fn questions(out: Output, questions: &Parameters, answers: &mut Param
 }
 
 /// Prompts for one parameter and shows its rules and its default.
-pub(crate) fn one(out: Output, question: &Parameter) -> Outcome<Value> {
-    if let Some(description) = &question.description {
+pub(crate) fn one(out: Output, parameter: &Parameter) -> Outcome<Value> {
+    if let Some(description) = &parameter.description {
         out.must_say(format!("  {description}"));
     }
-    let mut notes = question.rules.clone();
-    if question.immutable {
+    let mut notes = parameter.rules.clone();
+    if parameter.immutable {
         notes.push("cannot be changed later".to_owned());
     }
     if !notes.is_empty() {
         out.must_say(format!("  ({})", notes.join("; ")));
     }
-    let answer = match &question.options {
-        Some(options) if question.multiselect => several(question, options),
-        Some(options) => choice(question, options),
-        None if question.data_type == "boolean" => boolean(question),
-        None if question.sensitive => {
+    let answer = match &parameter.options {
+        Some(options) if parameter.multiselect => several(parameter, options),
+        Some(options) => choice(parameter, options),
+        None if parameter.data_type == "boolean" => boolean(parameter),
+        None if parameter.sensitive => {
             let password = Password::with_theme(&theme())
-                .with_prompt(&question.name)
-                .allow_empty_password(question.allow_empty)
+                .with_prompt(&parameter.name)
+                .allow_empty_password(parameter.allow_empty)
                 .interact();
             password.map(Value::String)
         }
-        None => free(question),
+        None => free(parameter),
     };
     answer.map_err(unasked)
 }
 
-fn several(question: &Parameter, options: &[Value]) -> dialoguer::Result<Value> {
+fn several(parameter: &Parameter, options: &[Value]) -> dialoguer::Result<Value> {
     let preset: Vec<bool> = options
         .iter()
-        .map(|option| question.default.as_ref().and_then(Value::as_array).is_some_and(|all| all.contains(option)))
+        .map(|option| parameter.default.as_ref().and_then(Value::as_array).is_some_and(|all| all.contains(option)))
         .collect();
-    let prompt = format!("{} (space selects, enter confirms)", question.name);
+    let prompt = format!("{} (space selects, enter confirms)", parameter.name);
     let chosen = MultiSelect::with_theme(&theme())
         .with_prompt(prompt)
         .items(options.iter().map(plain))
@@ -73,45 +73,45 @@ fn several(question: &Parameter, options: &[Value]) -> dialoguer::Result<Value> 
     Ok(Value::Array(chosen.into_iter().map(|index| options[index].clone()).collect()))
 }
 
-fn choice(question: &Parameter, options: &[Value]) -> dialoguer::Result<Value> {
+fn choice(parameter: &Parameter, options: &[Value]) -> dialoguer::Result<Value> {
     let preset =
-        question.default.as_ref().and_then(|default| options.iter().position(|option| option == default)).unwrap_or(0);
+        parameter.default.as_ref().and_then(|default| options.iter().position(|option| option == default)).unwrap_or(0);
     let chosen = Select::with_theme(&theme())
-        .with_prompt(&question.name)
+        .with_prompt(&parameter.name)
         .items(options.iter().map(plain))
         .default(preset)
         .interact()?;
     Ok(options[chosen].clone())
 }
 
-fn boolean(question: &Parameter) -> dialoguer::Result<Value> {
+fn boolean(parameter: &Parameter) -> dialoguer::Result<Value> {
     let theme = theme();
-    let mut prompt = Confirm::with_theme(&theme).with_prompt(&question.name);
-    if let Some(default) = question.default.as_ref().and_then(Value::as_bool) {
+    let mut prompt = Confirm::with_theme(&theme).with_prompt(&parameter.name);
+    if let Some(default) = parameter.default.as_ref().and_then(Value::as_bool) {
         prompt = prompt.default(default);
     }
     prompt.interact().map(Value::Bool)
 }
 
-fn free(question: &Parameter) -> dialoguer::Result<Value> {
+fn free(parameter: &Parameter) -> dialoguer::Result<Value> {
     let theme = theme();
     let mut prompt = Input::<String>::with_theme(&theme)
-        .with_prompt(&question.name)
-        .allow_empty(question.allow_empty)
-        .validate_with(|text: &String| match coerce(question, text) {
-            Value::String(_) if question.data_type != "string" => {
-                Err(format!("must be of type {}", question.data_type))
+        .with_prompt(&parameter.name)
+        .allow_empty(parameter.allow_empty)
+        .validate_with(|text: &String| match coerce(parameter, text) {
+            Value::String(_) if parameter.data_type != "string" => {
+                Err(format!("must be of type {}", parameter.data_type))
             }
             _ => Ok(()),
         });
-    if let Some(default) = &question.default {
+    if let Some(default) = &parameter.default {
         prompt = prompt.default(plain(default));
     }
-    prompt.interact_text().map(|text| coerce(question, &text))
+    prompt.interact_text().map(|text| coerce(parameter, &text))
 }
 
-pub(crate) fn confirm(question: &str, default: bool) -> Outcome<bool> {
-    Confirm::with_theme(&theme()).with_prompt(question).default(default).interact().map_err(unasked)
+pub(crate) fn confirm(text: &str, default: bool) -> Outcome<bool> {
+    Confirm::with_theme(&theme()).with_prompt(text).default(default).interact().map_err(unasked)
 }
 
 pub(crate) fn secret(prompt: &str) -> Outcome<String> {

@@ -1,11 +1,11 @@
 //! All applications, with search and tags; optionally with the compatibility of one device.
 
+use crate::app::catalog_view::{self, CatalogEntry, Search};
 use crate::app::compatibility::NO_CAPABILITIES;
-use crate::app::shelf::{self, CatalogEntry, Search};
 use crate::ui::markup::{self, Markup};
 use crate::ui::routes::deploy::{self, DraftLink};
 use crate::ui::routes::heads::{Compare, sort_rows};
-use crate::ui::routes::query::{Asked, device_link, link};
+use crate::ui::routes::query::{Params, device_link, link};
 use crate::ui::visit::{PageResult, Section, Shell, Visit, pages};
 use crate::ui::words;
 use askama::Template;
@@ -20,7 +20,7 @@ struct CatalogPage {
     tag: String,
     tags: Vec<String>,
     device: Option<Device>,
-    shelf: Vec<Card>,
+    catalog_view: Vec<Card>,
     filtered: bool,
     /// Unfinished drafts.
     drafts: Vec<DraftLink>,
@@ -36,7 +36,7 @@ struct Device {
 
 struct Card {
     application: CatalogEntry,
-    fit: Option<CompatibilityCheck>,
+    compatibility: Option<CompatibilityCheck>,
     link: String,
 }
 
@@ -64,51 +64,51 @@ const COLUMNS: [(&str, Compare<CatalogEntry>); 2] = [
     ("devices", |one, other| one.uses.cmp(&other.uses)),
 ];
 
-pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
-    let device = asked.get("device").and_then(|text| {
+pub(in crate::ui) async fn show(visit: Visit, params: Params) -> PageResult {
+    let device = params.get("device").and_then(|text| {
         let (client, device) = text.split_once('/')?;
         Some((client.to_owned(), device.to_owned()))
     });
-    let search = Search { text: asked.get("q"), tag: asked.get("tag"), device: device.clone() };
-    let (mut found, tags) = shelf::list(&visit.state, &search).await?;
-    let sort = asked.text("sort");
+    let search = Search { text: params.get("q"), tag: params.get("tag"), device: device.clone() };
+    let (mut found, tags) = catalog_view::list(&visit.state, &search).await?;
+    let sort = params.text("sort");
     sort_rows(&mut found, &sort, &COLUMNS);
     let shell = visit.shell(Section::Catalog, "Catalog").await?;
-    let value = asked.text("device");
-    let begun = deploy::begun(&visit, &shell, "/catalog").await?;
+    let value = params.text("device");
+    let started = deploy::started(&visit, &shell, "/catalog").await?;
     let page = CatalogPage {
         filtered: search.text.is_some() || search.tag.is_some(),
         text: search.text.unwrap_or_default(),
         sort,
         tag: search.tag.unwrap_or_default(),
         tags,
-        shelf: found
+        catalog_view: found
             .into_iter()
             .map(|application| Card {
-                fit: application.fit.as_ref().map(badge),
+                compatibility: application.compatibility.as_ref().map(badge),
                 link: link(&format!("/catalog/{}", application.id), &[("device", &value)]),
                 application,
             })
             .collect(),
-        drafts: begun,
+        drafts: started,
         device: device.map(|(client, device)| Device { link: device_link(&client, &device), name: device, value }),
         shell,
     };
     visit.show(&page)
 }
 
-pub(in crate::ui::routes) fn badge(fit: &DeviceCompatibility) -> CompatibilityCheck {
-    let (word, tone, symbol) = match fit.outcome {
+pub(in crate::ui::routes) fn badge(compatibility: &DeviceCompatibility) -> CompatibilityCheck {
+    let (word, tone, symbol) = match compatibility.outcome {
         Compatibility::Compatible => ("Compatible", "good", "check"),
         Compatibility::Incompatible => ("Incompatible", "bad", "cross"),
         Compatibility::Unknown => ("Unknown", "idle", "clock"),
     };
     let mut reasons = Vec::new();
-    if fit.outcome != Compatibility::Compatible {
-        if fit.profiles.is_empty() {
+    if compatibility.outcome != Compatibility::Compatible {
+        if compatibility.profiles.is_empty() {
             reasons.push(ShownReason::new(NO_CAPABILITIES, "The device has not reported its capabilities yet."));
         }
-        for profile in &fit.profiles {
+        for profile in &compatibility.profiles {
             let deciding = profile.reasons.iter().filter(|reason| reason.outcome == profile.outcome);
             let (codes, words): (Vec<&str>, Vec<&str>) =
                 deciding.map(|reason| (reason.rule.as_str(), reason.message.as_str())).unzip();
@@ -116,5 +116,5 @@ pub(in crate::ui::routes) fn badge(fit: &DeviceCompatibility) -> CompatibilityCh
             reasons.push(ShownReason { codes: codes.join(" "), text });
         }
     }
-    CompatibilityCheck { state: markup::state(&words::api_value(&fit.outcome), tone, symbol, word), reasons }
+    CompatibilityCheck { state: markup::state(&words::api_value(&compatibility.outcome), tone, symbol, word), reasons }
 }

@@ -33,7 +33,7 @@ pub struct CatalogEntry {
     /// Deployments of any version.
     pub uses: u64,
     /// Compatibility of the newest version with the requested device.
-    pub fit: Option<wire::DeviceCompatibility>,
+    pub compatibility: Option<wire::DeviceCompatibility>,
 }
 
 /// The filters of the catalog page.
@@ -57,7 +57,7 @@ pub async fn list(state: &ServerState, search: &Search) -> AppResult<(Vec<Catalo
         None => None,
     };
     let text = search.text.as_deref().unwrap_or_default().to_lowercase();
-    let (mut shelf, mut all_tags) = (Vec::new(), BTreeSet::new());
+    let (mut catalog_view, mut all_tags) = (Vec::new(), BTreeSet::new());
     for (version, versions) in rows {
         let description = state.descriptions.get(&state.store, &version).await?;
         let tags = tags(&description);
@@ -72,10 +72,10 @@ pub async fn list(state: &ServerState, search: &Search) -> AppResult<(Vec<Catalo
                 types.push(word);
             }
         }
-        shelf.push(CatalogEntry {
+        catalog_view.push(CatalogEntry {
             id: version.application.to_string(),
             uses: overview.uses.get(version.application.as_str()).map_or(0, total),
-            fit: device.as_ref().map(|device| compatibility::judge(&description, device, None)),
+            compatibility: device.as_ref().map(|device| compatibility::evaluate(&description, device, None)),
             icon: version.resources.iter().any(|resource| resource.kind == "icon"),
             name: version.name,
             tagline: version.tagline,
@@ -86,8 +86,8 @@ pub async fn list(state: &ServerState, search: &Search) -> AppResult<(Vec<Catalo
             types,
         });
     }
-    shelf.sort_by_key(|one| one.name.to_lowercase());
-    Ok((shelf, all_tags.into_iter().collect()))
+    catalog_view.sort_by_key(|one| one.name.to_lowercase());
+    Ok((catalog_view, all_tags.into_iter().collect()))
 }
 
 fn total(versions: &BTreeMap<String, Counts>) -> u64 {
@@ -147,16 +147,16 @@ pub struct Profile {
 pub async fn detail(state: &ServerState, id: &str, version: Option<&str>) -> AppResult<Detail> {
     let versions = applications::versions(state, id).await?;
     let chosen = match version {
-        Some(wanted) => versions.iter().find(|known| known.version == wanted).cloned(),
+        Some(requested) => versions.iter().find(|known| known.version == requested).cloned(),
         None => versions.first().cloned(),
     };
     let mut chosen = chosen.ok_or_else(|| {
         AppError::not_found(format_args!("version `{}` of application `{id}`", version.unwrap_or_default()))
     })?;
-    let (kept, description) = applications::described(state, &application_id(id)?, &chosen.version).await?;
-    let asked = crate::catalog::registry_check::known(state, &kept.description_digest);
+    let (stored, description) = applications::described(state, &application_id(id)?, &chosen.version).await?;
+    let check = crate::catalog::registry_check::last_result(state, &stored.description_digest);
     let unserved: Vec<String> =
-        asked.into_iter().flat_map(|asked| asked.problems).map(|problem| problem.text).collect();
+        check.into_iter().flat_map(|check| check.problems).map(|problem| problem.text).collect();
     chosen.warnings.retain(|warning| !unserved.contains(warning));
     let text = async |kind: &str| -> AppResult<Option<Vec<u8>>> {
         if chosen.resources.iter().any(|resource| resource.kind == kind) {

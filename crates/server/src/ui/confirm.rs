@@ -26,18 +26,18 @@ pub(super) struct Confirmation {
 
 #[derive(Template)]
 #[template(path = "ask.html", blocks = ["live", "nav"])]
-struct AskPage {
+struct ConfirmPage {
     shell: Shell,
-    question: Confirmation,
+    confirmation: Confirmation,
     touches: Option<String>,
 }
-pages!(AskPage);
+pages!(ConfirmPage);
 
-pub(super) async fn ask(visit: &Visit, section: Section, question: Confirmation) -> PageResult {
-    let shell = visit.shell(section, question.title.clone()).await?;
-    let touches = question.devices.map(|devices| match devices {
+pub(super) async fn confirm(visit: &Visit, section: Section, confirmation: Confirmation) -> PageResult {
+    let shell = visit.shell(section, confirmation.title.clone()).await?;
+    let touches = confirmation.devices.map(|devices| match devices {
         0 => "No device is affected.".to_owned(),
         devices => format!("Affects {}.", words::count(devices, "device")),
     });
-    visit.show(&AskPage { shell, question, touches })
+    visit.show(&ConfirmPage { shell, confirmation, touches })
 }

@@ -31,20 +31,20 @@ impl ValueArgs {
     }
 
     /// Reads the given values and converts each to the type of its parameter.
-    pub(crate) fn read(&self, questions: &Parameters) -> Outcome<ParameterValues> {
-        let mut answers = match &self.values {
+    pub(crate) fn read(&self, parameters: &Parameters) -> Outcome<ParameterValues> {
+        let mut values = match &self.values {
             Some(path) => read_file(path)?,
             None => ParameterValues::new(),
         };
         for (name, text) in &self.set {
-            let value = match question(questions, name) {
-                Some(question) => coerce(question, text),
+            let value = match definition(parameters, name) {
+                Some(definition) => coerce(definition, text),
                 // Some parameters are not listed here; the server rejects names that it does not know.
                 None => serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.clone())),
             };
-            answers.insert(name.clone(), value);
+            values.insert(name.clone(), value);
         }
-        Ok(answers)
+        Ok(values)
     }
 }
 
@@ -64,14 +64,18 @@ fn read_file(path: &Path) -> Outcome<ParameterValues> {
     serde_saphyr::from_str(&text).map_err(|error| bad(error.to_string()))
 }
 
-pub(crate) fn question<'a>(questions: &'a Parameters, parameter: &str) -> Option<&'a Parameter> {
-    questions.sections.iter().flat_map(|section| &section.parameters).find(|question| question.parameter == parameter)
+pub(crate) fn definition<'a>(parameters: &'a Parameters, parameter: &str) -> Option<&'a Parameter> {
+    parameters
+        .sections
+        .iter()
+        .flat_map(|section| &section.parameters)
+        .find(|definition| definition.parameter == parameter)
 }
 
 /// Whether the operator must provide a value: it is required and has no default.
-pub(crate) fn is_missing(question: &Parameter) -> bool {
-    !question.allow_empty
-        && match &question.default {
+pub(crate) fn is_missing(definition: &Parameter) -> bool {
+    !definition.allow_empty
+        && match &definition.default {
             None | Some(Value::Null) => true,
             Some(Value::String(text)) => text.is_empty(),
             Some(_) => false,
@@ -79,22 +83,22 @@ pub(crate) fn is_missing(question: &Parameter) -> bool {
 }
 
 /// The required parameters without a value.
-pub(crate) fn missing<'a>(questions: &'a Parameters, answers: &ParameterValues) -> Vec<(&'a str, &'a Parameter)> {
-    questions
+pub(crate) fn missing<'a>(parameters: &'a Parameters, values: &ParameterValues) -> Vec<(&'a str, &'a Parameter)> {
+    parameters
         .sections
         .iter()
-        .flat_map(|section| section.parameters.iter().map(|question| (section.name.as_str(), question)))
-        .filter(|(_, question)| is_missing(question) && !answers.contains_key(&question.parameter))
+        .flat_map(|section| section.parameters.iter().map(|definition| (section.name.as_str(), definition)))
+        .filter(|(_, definition)| is_missing(definition) && !values.contains_key(&definition.parameter))
         .collect()
 }
 
 /// Converts text to the type of the parameter. Text that cannot be converted stays text, and the server rejects it.
-pub(crate) fn coerce(question: &Parameter, text: &str) -> Value {
-    let element = question.data_type.strip_prefix("array[").and_then(|rest| rest.strip_suffix(']'));
+pub(crate) fn coerce(definition: &Parameter, text: &str) -> Value {
+    let element = definition.data_type.strip_prefix("array[").and_then(|rest| rest.strip_suffix(']'));
     match element {
         Some(element) => list(element, text),
-        None if question.multiselect => list(&question.data_type, text),
-        None => scalar(&question.data_type, text),
+        None if definition.multiselect => list(&definition.data_type, text),
+        None => scalar(&definition.data_type, text),
     }
 }
 
@@ -131,7 +135,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn asked(data_type: &str) -> Parameter {
+    fn parameter_of(data_type: &str) -> Parameter {
         Parameter {
             parameter: "p".into(),
             name: "P".into(),
@@ -163,17 +167,17 @@ mod tests {
             ("array[string]", "[\"a,b\"]", json!(["a,b"])),
             ("array[string]", "", json!([])),
         ] {
-            assert_eq!(coerce(&asked(data_type), text), expected, "{data_type} {text}");
+            assert_eq!(coerce(&parameter_of(data_type), text), expected, "{data_type} {text}");
         }
     }
 
     #[test]
     fn a_value_is_missing_only_without_a_default() {
-        let question = asked("string");
-        assert!(is_missing(&question));
-        assert!(!is_missing(&Parameter { allow_empty: true, ..question.clone() }));
-        assert!(!is_missing(&Parameter { default: Some(json!("x")), ..question.clone() }));
-        assert!(is_missing(&Parameter { default: Some(json!("")), ..question }));
+        let definition = parameter_of("string");
+        assert!(is_missing(&definition));
+        assert!(!is_missing(&Parameter { allow_empty: true, ..definition.clone() }));
+        assert!(!is_missing(&Parameter { default: Some(json!("x")), ..definition.clone() }));
+        assert!(is_missing(&Parameter { default: Some(json!("")), ..definition }));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::client::count_devices_where;
 use crate::app::devices::{self, BlockingDeployment};
 use crate::app::{fleet, overview};
-use crate::ui::ask::{Confirmation, ask as ask_for};
+use crate::ui::confirm::{Confirmation, confirm as ask_for};
 use crate::ui::form::Posted;
 use crate::ui::routes::query::device_link;
 use crate::ui::visit::{PageResult, Section, Shell, Visit, go, pages};
@@ -15,31 +15,31 @@ use margrave_api::devices::DeviceState;
 const NAMED_MAX: usize = 10;
 
 #[derive(Template)]
-#[template(path = "devices/kept.html", blocks = ["live", "nav"])]
-struct KeptPage {
+#[template(path = "devices/record_in_use.html", blocks = ["live", "nav"])]
+struct RecordInUsePage {
     shell: Shell,
     device: String,
     deployments: Vec<BlockingDeployment>,
     more: u64,
     back: String,
 }
-pages!(KeptPage);
+pages!(RecordInUsePage);
 
-pub(super) async fn ask(visit: &Visit, client: &str, device: &str) -> PageResult {
+pub(super) async fn confirm(visit: &Visit, client: &str, device: &str) -> PageResult {
     let listed = fleet::get(&visit.state, client, device).await?;
     let back = device_link(client, device);
-    let mut kept = devices::kept_by(&visit.state, client, device).await?;
-    if !kept.is_empty() {
+    let mut stored = devices::stored_by(&visit.state, client, device).await?;
+    if !stored.is_empty() {
         let names = &overview::get(&visit.state).await?.names;
-        let more = kept.len().saturating_sub(NAMED_MAX) as u64;
-        kept.truncate(NAMED_MAX);
-        for one in &mut kept {
+        let more = stored.len().saturating_sub(NAMED_MAX) as u64;
+        stored.truncate(NAMED_MAX);
+        for one in &mut stored {
             if let Some(name) = names.get(&one.application) {
                 one.application.clone_from(name);
             }
         }
         let shell = visit.shell(Section::Devices, format!("The record of {device} cannot be deleted yet")).await?;
-        return visit.show(&KeptPage { shell, device: device.to_owned(), deployments: kept, more, back });
+        return visit.show(&RecordInUsePage { shell, device: device.to_owned(), deployments: stored, more, back });
     }
     let below = format!("{device}/");
     let behind = count_devices_where(visit, client, |other| other.starts_with(&below)).await?;
@@ -61,7 +61,7 @@ pub(super) async fn ask(visit: &Visit, client: &str, device: &str) -> PageResult
         );
     }
     let all = super::client::PartialCount { number: behind.number + 1, more: behind.more };
-    let question = Confirmation {
+    let confirmation = Confirmation {
         title: format!("Delete the record of {device}?"),
         devices: all.touched(&mut text),
         text,
@@ -75,7 +75,7 @@ pub(super) async fn ask(visit: &Visit, client: &str, device: &str) -> PageResult
         danger: true,
         back,
     };
-    ask_for(visit, Section::Devices, question).await
+    ask_for(visit, Section::Devices, confirmation).await
 }
 
 pub(super) async fn act(client: &str, device: &str, posted: Posted) -> PageResult {
@@ -83,9 +83,9 @@ pub(super) async fn act(client: &str, device: &str, posted: Posted) -> PageResul
     let behind = count_devices_where(&posted.visit, client, |other| other.starts_with(&below)).await?;
     let revision = posted.form.number("revision");
     devices::delete(posted.state(), posted.caller(), client, device, posted.comment(), revision).await?;
-    let said = match behind.number {
+    let notice = match behind.number {
         0 => format!("Record of {device} deleted."),
         number => format!("Records of {device} and {} behind it deleted.", words::count(number, "device")),
     };
-    Ok(go("/devices", Some(("record-deleted", &said))))
+    Ok(go("/devices", Some(("record-deleted", &notice))))
 }
