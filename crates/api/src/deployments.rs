@@ -42,7 +42,7 @@ impl DeploymentState {
         margrave_core::deployment_state::DeploymentState::from(self).is_done()
     }
 
-    /// Whether nothing is expected of the device until somebody acts: it is done, or it failed.
+    /// Whether nothing is expected of the device until an operator acts: it is done, or it failed.
     pub fn is_settled(self) -> bool {
         margrave_core::deployment_state::DeploymentState::from(self).is_settled()
     }

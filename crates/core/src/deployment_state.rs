@@ -58,7 +58,7 @@ impl DeploymentState {
         matches!(self, Self::UpToDate | Self::Removed)
     }
 
-    /// Whether nothing is expected of the device until somebody acts: it is done, or it failed.
+    /// Whether nothing is expected of the device until an operator acts: it is done, or it failed.
     pub fn is_settled(self) -> bool {
         self.is_done() || self == Self::Failed
     }

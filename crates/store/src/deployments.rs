@@ -15,7 +15,7 @@ use sqlx::any::AnyRow;
 use std::fmt::{self, Display};
 use uuid::Uuid;
 
-/// The rules of [`margrave_core::deployment_state::plan_write`] in SQL, over `d` (deployments), `s` (statuses) and `c`
+/// The rules of [`margrave_core::deployment_state::state_of`] in SQL, over `d` (deployments), `s` (statuses) and `c`
 /// (client_seen);
 /// `$1` is the instant before which a client counts as offline. The conformance suite compares the two.
 macro_rules! deployment_state_case {
@@ -225,7 +225,7 @@ impl Store {
         row.during("read a deployment")?.map(|row| read_view(&row, &self.sealing)).transpose()
     }
 
-    /// In order of id. `offline_before` as in [`margrave_core::deployment_state::plan_write`], needed for the state filter.
+    /// In order of id. `offline_before` as in [`margrave_core::deployment_state::state_of`], needed for the state filter.
     pub async fn deployments_page(
         &self,
         filter: &DeploymentFilter,

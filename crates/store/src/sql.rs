@@ -41,10 +41,10 @@ impl Sql {
     /// Builds an inner query; returns its conditions as well. All values are bound to the one statement.
     pub(crate) fn inner<T>(&mut self, build: impl FnOnce(&mut Self) -> T) -> (T, String) {
         let outer = std::mem::take(&mut self.conditions);
-        let built = build(self);
+        let result = build(self);
         let conditions = self.conditions();
         self.conditions = outer;
-        (built, conditions)
+        (result, conditions)
     }
 
     pub(crate) fn conditions(&self) -> String {
@@ -96,8 +96,9 @@ impl Order<'_> {
 
 /// A value as a number that both engines compare as such: the position of `word` among `words`.
 pub(crate) fn position<'a>(word: &str, words: impl IntoIterator<Item = (&'a str, i64)>) -> String {
-    let cases: String = words.into_iter().map(|(word, position)| format!(" WHEN '{word}' THEN {position}")).collect();
-    format!("CAST(CASE ({word}){cases} END AS BIGINT)")
+    let cases: Vec<String> =
+        words.into_iter().map(|(word, position)| format!("WHEN '{word}' THEN {position}")).collect();
+    format!("CAST(CASE ({word}) {} END AS BIGINT)", cases.join(" "))
 }
 
 /// The value of the column `sort_value`.

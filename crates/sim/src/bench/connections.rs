@@ -58,7 +58,7 @@ fn programs() -> anyhow::Result<Vec<(&'static str, PathBuf)>> {
     let others = others.map(|(allocator, name)| (allocator, folder.join(name)));
     let missing = others.iter().filter(|(_, path)| !path.is_file());
     missing.for_each(|(name, _)| {
-        print_progress(&format!("  no server with {name}: scripts/bench-allocators.sh builds it"))
+        print_progress(&format!("  no server with {name}: scripts/bench-allocators.sh builds it"));
     });
     let others = others.into_iter().filter(|(_, path)| path.is_file());
     Ok(std::iter::once(("jemalloc (default)", shipped)).chain(others).collect())

@@ -2,6 +2,7 @@
 
 use super::{root, tracked};
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// Words that a reader cannot look up. They are counted as parts of identifiers, also where they are ordinary English.
 const COINAGES: &[&str] = &[
@@ -116,7 +117,7 @@ fn coinages_in_identifiers_only_become_fewer() {
     for path in tracked("crates") {
         let name = path.strip_prefix(&root).unwrap().to_string_lossy().into_owned();
         let Some((area, below)) = name.strip_prefix("crates/").and_then(|name| name.split_once('/')) else { continue };
-        if below.starts_with("src/") && below.ends_with(".rs") {
+        if below.starts_with("src/") && Path::new(below).extension().is_some_and(|ending| ending == "rs") {
             *found.entry(area.to_owned()).or_default() += count(&std::fs::read_to_string(&path).unwrap());
         }
     }
@@ -129,7 +130,7 @@ fn coinages_in_identifiers_only_become_fewer() {
         for (area, entry) in &mut table {
             *entry = found.get(area).copied().unwrap_or(0).min(*entry);
         }
-        let rows: String = table.iter().map(|(area, count)| format!("{area} {count}\n")).collect();
+        let rows = table.iter().map(|(area, count)| format!("{area} {count}\n")).collect::<Vec<_>>().concat();
         let head = "# Coinages in identifiers per crate (identifiers.rs). An entry may only fall.\n";
         std::fs::write(&path, head.to_owned() + &rows).unwrap();
     }

@@ -74,7 +74,7 @@ fn read_table() -> BTreeMap<String, usize> {
 
 fn write_table(table: &BTreeMap<String, usize>) {
     let head = "# Sentences of pages that tests assert, by folder (sentences.rs). An entry may only fall.\n";
-    let rows: String = table.iter().map(|(area, count)| format!("{area} {count}\n")).collect();
+    let rows = table.iter().map(|(area, count)| format!("{area} {count}\n")).collect::<Vec<_>>().concat();
     std::fs::write(root().join(TABLE), head.to_owned() + &rows).unwrap();
 }
 

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 impl Store {
     /// The ids of one page, each with its value, after a value and an id; with `devices`, only deployments on these.
     /// Reads all matches, except in the order of the application. `offline_before` as in
-    /// [`margrave_core::deployment_state::plan_write`].
+    /// [`margrave_core::deployment_state::state_of`].
     pub async fn deployments_sorted(
         &self,
         filter: &DeploymentFilter,

@@ -227,11 +227,14 @@ pub(crate) async fn finds_rollouts_in_progress(db: Database) {
     assert_eq!(store.rollouts_in_progress(offline_before(), 1).await.unwrap(), [open.id]);
 }
 
+/// A deployment of the grid: whether it is desired, and its last report with the distance from the target version.
+type GridDeployment = (bool, Option<(State, i64)>);
+
 // The rules about devices, over every pair of deployments of the grid on one device.
 pub(crate) async fn device_states_match_the_rules_in_core(db: Database) {
     let store = &db.store;
     let reports = [None, Some((State::Installed, 0)), Some((State::Failed, 0)), Some((State::Failed, -1)), Some((State::Removed, 0))];
-    let mut kinds: Vec<Option<(bool, Option<(State, i64)>)>> = vec![None];
+    let mut kinds: Vec<Option<GridDeployment>> = vec![None];
     kinds.extend([true, false].into_iter().flat_map(|present| reports.map(|report| Some((present, report)))));
     let (mut number, mut deployments) = (0, 0_u128);
     for seen in [None, Some(at(99)), Some(at(100))] {

@@ -131,15 +131,15 @@ pub(in crate::ui) async fn show(visit: Visit, params: Params, Path(id): Path<Str
     let query = Query { rollout: Some(id.clone()), state: deployment_state, with_absent: true, ..Query::default() };
     let removing = rollout.kind == RolloutKind::Remove;
     let counts = rollout.deployments.clone().unwrap_or_default();
-    let named = Order::of_page(&params.text("sort"));
+    let chosen_order = Order::of_page(&params.text("sort"));
     let by_state = word.is_empty() && counts.total() <= BY_STATE_MAX;
-    let order = if named.sort.is_none() && by_state { Order::of_page("state") } else { named };
+    let order = if chosen_order.sort.is_none() && by_state { Order::of_page("state") } else { chosen_order };
     let sort = order.sort.map(|sort| sort.to_string()).unwrap_or_default();
     let page = deployments::list_in_order(state, &query, None, order, &params.paging()).await?;
     let path = format!("/rollouts/{id}");
     let at = |state: &str, after: &str| {
         // The position after a page belongs to its order.
-        let order = if after.is_empty() && named.sort.is_none() { "" } else { sort.as_str() };
+        let order = if after.is_empty() && chosen_order.sort.is_none() { "" } else { sort.as_str() };
         link(&path, &[("state", state), ("sort", order), ("after", after)])
     };
     let tiles = DeploymentState::ALL

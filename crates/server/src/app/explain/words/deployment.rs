@@ -242,7 +242,7 @@ fn waiting_for(facts: &Facts<'_>) -> Vec<Fact> {
     match facts.deployment_state {
         DeploymentState::UpToDate | DeploymentState::Removed => {}
         DeploymentState::Updating | DeploymentState::Removing => {
-            waiting.push(fact("next-report", "the device to finish and report"))
+            waiting.push(fact("next-report", "the device to finish and report"));
         }
         DeploymentState::Failed => {
             let next_try = next_try(deployment, facts.held.as_ref());
