@@ -8,17 +8,21 @@ use utoipa::ToSchema;
 pub enum ClientState {
     Pending,
     Accepted,
+    /// Was pending, and an operator rejected it.
+    Rejected,
+    /// Was accepted once.
     Decommissioned,
 }
 
 impl ClientState {
-    pub const ALL: [Self; 3] = [Self::Pending, Self::Accepted, Self::Decommissioned];
+    pub const ALL: [Self; 4] = [Self::Pending, Self::Accepted, Self::Rejected, Self::Decommissioned];
 
     /// The wire value.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
             Self::Accepted => "accepted",
+            Self::Rejected => "rejected",
             Self::Decommissioned => "decommissioned",
         }
     }

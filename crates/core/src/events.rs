@@ -197,11 +197,12 @@ pub fn kinds() -> impl Iterator<Item = String> {
 }
 
 /// The kind of the event for each action, and the predicate of the sentence about it.
-const KINDS: [(&str, &str, &str); 39] = [
+const KINDS: [(&str, &str, &str); 40] = [
     ("client.create", "client.created", "was created"),
     ("client.request", "client.requested", "requested access"),
     ("client.accept", "client.accepted", "was accepted"),
     ("client.suspend", "client.suspended", "was suspended"),
+    ("client.reject", "client.rejected", "was rejected"),
     ("client.decommission", "client.decommissioned", "was decommissioned"),
     ("client.enroll", "client.enrolled", "enrolled"),
     ("client.svid", "client.certified", "was issued a certificate"),

@@ -39,6 +39,8 @@ pub enum ClientState {
     /// Registered, not accepted yet: gets 403.
     Pending,
     Accepted,
+    /// Was never accepted, and is not to be: gets 403.
+    Rejected,
     /// Was accepted once: gets 403.
     Decommissioned,
 }
@@ -48,11 +50,27 @@ impl ClientState {
         match self {
             Self::Pending => "pending",
             Self::Accepted => "accepted",
+            Self::Rejected => "rejected",
             Self::Decommissioned => "decommissioned",
         }
     }
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Pending, Self::Accepted, Self::Decommissioned].into_iter().find(|state| state.as_str() == text)
+        let all = [Self::Pending, Self::Accepted, Self::Rejected, Self::Decommissioned];
+        all.into_iter().find(|state| state.as_str() == text)
+    }
+
+    /// An operator has decided that it gets nothing.
+    pub fn is_excluded(self) -> bool {
+        matches!(self, Self::Rejected | Self::Decommissioned)
+    }
+
+    /// The state after an operator excludes a client in this state.
+    #[must_use]
+    pub fn excluded(self) -> Self {
+        match self {
+            Self::Pending | Self::Rejected => Self::Rejected,
+            Self::Accepted | Self::Decommissioned => Self::Decommissioned,
+        }
     }
 }
 

@@ -130,8 +130,8 @@ pub(crate) async fn write_state(connection: &mut AnyConnection, id: &ClientId, s
         .execute(&mut *connection)
         .await
         .during("change the state of a client")?;
-    if state == ClientState::Decommissioned {
-        // Tokens issued before must not bring a decommissioned client back.
+    if state.is_excluded() {
+        // Tokens issued before must not bring the client back.
         sqlx::query("DELETE FROM enrollment_tokens WHERE client_id = $1")
             .bind(id.as_str())
             .execute(connection)
@@ -156,6 +156,7 @@ fn state_action(state: ClientState) -> &'static str {
     match state {
         ClientState::Pending => "client.suspend",
         ClientState::Accepted => "client.accept",
+        ClientState::Rejected => "client.reject",
         ClientState::Decommissioned => "client.decommission",
     }
 }

@@ -43,6 +43,12 @@ impl ApiClient {
         self.update_client(id, &body, None).await
     }
 
+    /// Rejects a pending client; the same as an update to `rejected`.
+    pub async fn reject_client(&self, id: &str, reason: Option<&str>) -> Result<Client> {
+        let body = UpdateClient { state: ClientState::Rejected, comment: reason.map(str::to_owned) };
+        self.update_client(id, &body, None).await
+    }
+
     /// Decommissions a client; the same as an update to `decommissioned`.
     pub async fn decommission_client(&self, id: &str, reason: Option<&str>) -> Result<Client> {
         let body = UpdateClient { state: ClientState::Decommissioned, comment: reason.map(str::to_owned) };

@@ -37,6 +37,15 @@ pub(crate) enum ClientCommand {
         #[command(flatten)]
         reason: CommentArgs,
     },
+    /// Reject a pending client; the server keeps rejecting its requests
+    Reject {
+        /// Client id, the last part of its SPIFFE ID
+        id: String,
+        #[command(flatten)]
+        reason: CommentArgs,
+        #[command(flatten)]
+        yes: YesArgs,
+    },
     /// Decommission a client; the server rejects its next request
     Decommission {
         /// Client id, the last part of its SPIFFE ID
@@ -83,6 +92,12 @@ pub(crate) async fn run(command: ClientCommand, session: &Session) -> Outcome {
         }
         ClientCommand::Accept { id, note, reason } => {
             let client = accept(session, &id, note, reason.comment).await?;
+            session.out.show(&client, |out| render(out, &client))
+        }
+        ClientCommand::Reject { id, reason, yes } => {
+            let id = session.api.client(&id).await?.id;
+            session.sure(&format!("Reject client {id}?"), &yes)?;
+            let client = session.api.reject_client(&id, reason.comment.as_deref()).await?;
             session.out.show(&client, |out| render(out, &client))
         }
         ClientCommand::Decommission { id, reason, yes } => {

@@ -98,17 +98,21 @@ pub async fn admit(
     clients: &[ClientId],
     body: &wire::UpdateClient,
 ) -> AppResult<Outcome> {
-    let requested = match body.state {
-        wire::ClientState::Accepted => ClientState::Accepted,
-        wire::ClientState::Pending | wire::ClientState::Decommissioned => ClientState::Decommissioned,
-    };
+    let accept = body.state == wire::ClientState::Accepted;
     let mut outcome = Outcome::default();
     for client in clients {
-        if clients::find(state, client).await?.is_some_and(|known| known.state == requested) {
+        let current = clients::find(state, client).await?.map(|client| client.state);
+        if current.is_some_and(|current| if accept { current == ClientState::Accepted } else { current.is_excluded() }) {
             outcome.already += 1;
             continue;
         }
-        outcome.note(client.as_str(), clients::update(state, caller, client.as_str(), body.clone(), None).await)?;
+        // A pending client is rejected, an accepted one decommissioned.
+        let requested = match current {
+            Some(ClientState::Pending) if !accept => wire::ClientState::Rejected,
+            _ => body.state,
+        };
+        let body = wire::UpdateClient { state: requested, ..body.clone() };
+        outcome.note(client.as_str(), clients::update(state, caller, client.as_str(), body, None).await)?;
     }
     Ok(outcome)
 }
@@ -118,6 +122,7 @@ pub async fn admit(
 pub struct ClientImpact {
     pub waiting: u64,
     pub accepted: u64,
+    pub rejected: u64,
     pub decommissioned: u64,
     /// Devices of the clients that would change.
     pub devices: u64,
@@ -136,6 +141,7 @@ pub async fn standing(
     for client in clients {
         let (count, rollouts) = match state.heads.get(client).map(|head| head.state) {
             Some(ClientState::Accepted) => (&mut standing.accepted, requested != wire::ClientState::Accepted),
+            Some(ClientState::Rejected) => (&mut standing.rejected, requested == wire::ClientState::Accepted),
             Some(ClientState::Decommissioned) => {
                 (&mut standing.decommissioned, requested == wire::ClientState::Accepted)
             }

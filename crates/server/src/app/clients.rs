@@ -77,6 +77,7 @@ fn stored_state(state: wire::ClientState) -> ClientState {
     match state {
         wire::ClientState::Pending => ClientState::Pending,
         wire::ClientState::Accepted => ClientState::Accepted,
+        wire::ClientState::Rejected => ClientState::Rejected,
         wire::ClientState::Decommissioned => ClientState::Decommissioned,
     }
 }
@@ -207,7 +208,7 @@ pub async fn create(state: &ServerState, caller: &Caller, body: wire::CreateClie
     let requested = match requested.unwrap_or(wire::ClientState::Accepted) {
         wire::ClientState::Accepted => ClientState::Accepted,
         wire::ClientState::Pending => ClientState::Pending,
-        wire::ClientState::Decommissioned => {
+        wire::ClientState::Rejected | wire::ClientState::Decommissioned => {
             return Err(AppError::invalid("state", "a new client is `accepted` or `pending`"));
         }
     };
@@ -244,15 +245,21 @@ pub async fn update(
     expected: Option<i64>,
 ) -> AppResult<wire::Client> {
     let id = client_id(id)?;
-    let requested = match body.state {
-        wire::ClientState::Accepted => ClientState::Accepted,
-        wire::ClientState::Decommissioned => ClientState::Decommissioned,
-        wire::ClientState::Pending => {
-            return Err(AppError::invalid(
-                "state",
-                "write `accepted` to accept the client, `decommissioned` to block it",
-            ));
+    let requested = stored_state(body.state);
+    let current = existing(state, &id).await?;
+    // The decision depends on the state, so the client must not change in between.
+    let expected = match requested {
+        ClientState::Pending => {
+            let message = "write `accepted` to accept the client, `rejected` to reject a pending one, `decommissioned` \
+                           to block an accepted one";
+            return Err(AppError::invalid("state", message));
         }
+        ClientState::Rejected if current.state.excluded() != requested => {
+            let message = format!("client `{id}` was accepted; write `decommissioned` to block it");
+            return Err(AppError::invalid("state", message));
+        }
+        ClientState::Rejected => expected.or(Some(current.revision)),
+        ClientState::Accepted | ClientState::Decommissioned => expected,
     };
     let actor = caller.actor(body.comment);
     let (store, now) = (state.store.clone(), state.now());
@@ -282,7 +289,7 @@ pub async fn issue_svid(
     body: wire::IssueSvid,
 ) -> AppResult<wire::IssuedSvid> {
     let id = client_id(id)?;
-    refuse_decommissioned(&existing(state, &id).await?)?;
+    refuse_excluded(&existing(state, &id).await?)?;
     let issued = state.identity.issue(&id, &body.csr, body.valid_for_seconds.map(Duration::from_secs))?;
     let record = serde_json::json!({ "spiffeId": issued.spiffe_id, "expiresAt": issued.expires_at.to_string() });
     let subject = format!("client/{id}");
@@ -328,10 +335,10 @@ impl InUse {
 /// pre-approved may enroll, and a decommissioned one may not.
 pub async fn in_use(state: &ServerState, id: &str) -> AppResult<Option<InUse>> {
     let Some(known) = find(state, &client_id(id)?).await? else { return Ok(None) };
-    let (waiting, decommissioned) = (known.state == ClientState::Pending, known.state == ClientState::Decommissioned);
+    let (waiting, excluded) = (known.state == ClientState::Pending, known.state.is_excluded());
     let device = state.store.devices_first(std::slice::from_ref(&known.id)).await?.remove(id);
     let last_seen_at = to_wire(state, known).last_seen_at;
-    if decommissioned || (device.is_none() && last_seen_at.is_none() && !waiting) {
+    if excluded || (device.is_none() && last_seen_at.is_none() && !waiting) {
         return Ok(None);
     }
     Ok(Some(InUse { device, waiting, last_seen_at }))
@@ -346,7 +353,7 @@ pub async fn create_enrollment_token(
 ) -> AppResult<wire::IssuedEnrollmentToken> {
     let id = client_id(id)?;
     if let Some(client) = state.store.client_get(&id).await? {
-        refuse_decommissioned(&client)?;
+        refuse_excluded(&client)?;
         if let Some(in_use) = in_use(state, id.as_str()).await?.filter(|_| !body.again) {
             return Err(AppError::refused(Code::InUse, in_use.words(&id)));
         }
@@ -383,9 +390,10 @@ async fn existing(state: &ServerState, id: &ClientId) -> AppResult<Client> {
     }
 }
 
-fn refuse_decommissioned(client: &Client) -> AppResult<()> {
-    if client.state == ClientState::Decommissioned {
-        let detail = format!("client `{}` is decommissioned; accept it again before issuing an identity", client.id);
+fn refuse_excluded(client: &Client) -> AppResult<()> {
+    if client.state.is_excluded() {
+        let state = client.state.as_str();
+        let detail = format!("client `{}` is {state}; accept it before issuing an identity", client.id);
         return Err(AppError::refused(Code::Invalid, detail));
     }
     Ok(())
@@ -401,6 +409,7 @@ fn to_wire(state: &ServerState, client: Client) -> wire::Client {
         state: match client.state {
             ClientState::Pending => wire::ClientState::Pending,
             ClientState::Accepted => wire::ClientState::Accepted,
+            ClientState::Rejected => wire::ClientState::Rejected,
             ClientState::Decommissioned => wire::ClientState::Decommissioned,
         },
         note: client.note,

@@ -72,14 +72,14 @@ async fn caller(state: &ServerState, peer: Option<Peer>, request_id: Option<Stri
     };
     match head.state {
         ClientState::Accepted => Ok(Caller { client, head, request_id }),
-        ClientState::Pending | ClientState::Decommissioned => {
+        ClientState::Pending | ClientState::Rejected | ClientState::Decommissioned => {
             state.heads.requested(&client, state.now());
             Err(denied())
         }
     }
 }
 
-/// The same for unknown, pending and decommissioned clients: an outsider learns nothing from it.
+/// The same for unknown, pending, rejected and decommissioned clients: an outsider learns nothing from it.
 fn denied() -> Refusal {
     Refusal::not_authorized("This client is not accepted. An operator of this server can accept it.")
 }

@@ -13,6 +13,7 @@ pub(crate) fn sentence(
     deployment_state: DeploymentState,
 ) -> String {
     let out = match client {
+        ClientState::Rejected => "is rejected",
         ClientState::Decommissioned => "is decommissioned",
         ClientState::Pending => "is not accepted",
         ClientState::Accepted => return of_accepted_client(deployment, reported, last_seen, deployment_state),

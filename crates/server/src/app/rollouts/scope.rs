@@ -11,7 +11,7 @@ use margo::ids::{ClientId, DeviceId, DeviceTarget};
 use margrave_api::devices::DeviceRef;
 use margrave_api::problem::FieldProblem;
 use margrave_api::rollouts::Scope;
-use margrave_core::model::{ClientState, Device, DeviceKey};
+use margrave_core::model::{Device, DeviceKey};
 use margrave_core::selector::LabelSelector;
 use margrave_store::DeviceFilter;
 use std::collections::HashSet;
@@ -178,8 +178,8 @@ pub(super) fn of_device(state: &ServerState, device: &Device) -> Candidate {
 
 fn barred(state: &ServerState, client: &ClientId) -> Option<String> {
     let head = state.heads.get(client)?;
-    (head.state == ClientState::Decommissioned)
-        .then(|| format!("client `{client}` is decommissioned and gets nothing; accept it again first"))
+    let state = head.state;
+    state.is_excluded().then(|| format!("client `{client}` is {} and gets nothing; accept it first", state.as_str()))
 }
 
 /// `client/device`, as shown next to a problem.

@@ -122,6 +122,7 @@ pub(super) fn client_state(state: ClientState) -> Markup {
     let (tone, symbol, word) = match state {
         ClientState::Pending => ("warn", "clock", "Pending approval"),
         ClientState::Accepted => ("good", "check", "Accepted"),
+        ClientState::Rejected => ("mute", "lock", "Rejected"),
         ClientState::Decommissioned => ("mute", "lock", "Decommissioned"),
     };
     markup::state(state.as_str(), tone, symbol, word)

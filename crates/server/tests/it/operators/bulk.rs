@@ -163,7 +163,7 @@ async fn accepts_pending_clients_together_and_lists_rejected_ones_separately() {
         asked.contains("data-action=\"approve\"") && asked.contains("data-reason=\"affected\" data-count=\"4\""),
         "{asked}"
     );
-    assert!(asked.contains("Selected: 3 pending approval, 1 decommissioned."), "returning clients are named: {asked}");
+    assert!(asked.contains("Selected: 3 pending approval, 1 rejected."), "returning clients are named: {asked}");
     let form =
         [("do", "accept"), ("client", "press-1"), ("client", "press-2"), ("client", "press-3"), ("comment", "ours")];
     let done = browser.post("/settings/identities/bulk", &form).await;
@@ -179,7 +179,7 @@ async fn accepts_pending_clients_together_and_lists_rejected_ones_separately() {
             "{id}"
         );
     }
-    assert_eq!(api.client("intruder").await.unwrap().state, ClientState::Decommissioned);
+    assert_eq!(api.client("intruder").await.unwrap().state, ClientState::Rejected);
 }
 
 #[tokio::test]

@@ -80,13 +80,32 @@ async fn shows_accepts_and_rejects_a_pending_client_on_the_pages() {
     assert_eq!(good.get(MANIFEST).await.status(), 200);
     refused(bad.get(MANIFEST).await, 403, Some("not-authorized")).await;
     let refused = api(&server).client("intruder").await.unwrap();
-    assert_eq!(refused.state, ClientState::Decommissioned, "it stays decommissioned, however often it connects");
+    assert_eq!(refused.state, ClientState::Rejected, "it stays rejected, however often it connects");
     assert!(pending(&server).await.is_empty());
     let records = api(&server).audit(Some("client/intruder"), &PageQuery::default()).await.unwrap().items;
     assert_eq!(
         (records[0].action.as_str(), records[0].comment.as_deref()),
-        ("client.decommission", Some("not one of ours"))
+        ("client.reject", Some("not one of ours"))
     );
+    let listed = browser.get("/settings/identities?state=rejected").await.text().await.unwrap();
+    assert!(listed.contains("data-state=\"rejected\"") && listed.contains("intruder"), "{listed}");
+    assert!(!listed.contains("press-09"), "{listed}");
+}
+
+#[tokio::test]
+async fn only_a_pending_client_can_be_rejected() {
+    let server = TestServer::start().await;
+    let api = api(&server);
+    asked(&server, "intruder").await;
+    server.accepted("press").await;
+    let wrong = problem(api.reject_client("press", None).await);
+    assert_eq!((wrong.status, wrong.errors[0].field.as_str()), (422, "state"), "{}", wrong.detail);
+    assert!(wrong.detail.contains("`decommissioned`"), "the next step is named: {}", wrong.detail);
+    assert_eq!(api.client("press").await.unwrap().state, ClientState::Accepted);
+    assert_eq!(api.reject_client("intruder", None).await.unwrap().state, ClientState::Rejected);
+    assert_eq!(api.reject_client("intruder", None).await.unwrap().state, ClientState::Rejected, "again changes nothing");
+    assert_eq!(api.accept_client("intruder", None).await.unwrap().state, ClientState::Accepted);
+    assert_eq!(api.decommission_client("intruder", None).await.unwrap().state, ClientState::Decommissioned);
 }
 
 #[tokio::test]

@@ -63,6 +63,9 @@ impl Connectivity {
                 facts
                     .push(fact("client-pending", format!("client `{}` is not accepted and gets nothing", self.client)));
             }
+            ClientState::Rejected => {
+                facts.push(fact("client-rejected", format!("client `{}` is rejected and gets nothing", self.client)));
+            }
             ClientState::Decommissioned => {
                 facts.push(fact(
                     "client-decommissioned",
@@ -342,8 +345,8 @@ fn next_steps(facts: &Facts<'_>) -> Vec<Fact> {
         DeploymentState::Outdated | DeploymentState::Pending | DeploymentState::DeviceOffline => {}
     }
     would.extend(facts.client.next_steps());
-    if deployment.desired == Desired::Absent && facts.client.state == ClientState::Decommissioned && !facts.forgotten {
-        let sentence = "the removal is not delivered while the client is decommissioned; \
+    if deployment.desired == Desired::Absent && facts.client.state.is_excluded() && !facts.forgotten {
+        let sentence = "the removal is not delivered while the client is blocked; \
                         delete the device record if the device is gone for good";
         let device = deployment.target.device().or_else(|| deployment.target.gateway());
         let about = device.map(|device| format!("device/{}/{device}", deployment.client));

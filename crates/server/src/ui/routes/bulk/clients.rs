@@ -59,7 +59,8 @@ pub(super) async fn confirmation(
 ) -> AppResult<Confirmation> {
     let standing = bulk::standing(&visit.state, ids, requested).await?;
     let accept = requested == ClientState::Accepted;
-    let changing = ids.len() as u64 - if accept { standing.accepted } else { standing.decommissioned };
+    let excluded = standing.rejected + standing.decommissioned;
+    let changing = ids.len() as u64 - if accept { standing.accepted } else { excluded };
     let deed = match (accept, standing.accepted) {
         (true, _) => "Approve",
         (false, 0) if standing.waiting > 0 => "Reject",
@@ -108,6 +109,7 @@ fn current_states(standing: &ClientImpact, accept: bool) -> String {
     let kinds = [
         (standing.waiting, "pending approval".to_owned()),
         (standing.accepted, format!("accepted{}", already(accept))),
+        (standing.rejected, format!("rejected{}", already(!accept))),
         (standing.decommissioned, format!("decommissioned{}", already(!accept))),
     ];
     let parts: Vec<String> = kinds

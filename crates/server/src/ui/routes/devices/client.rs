@@ -78,7 +78,7 @@ pub(in crate::ui) async fn confirm(visit: Visit, params: Params, Path(id): Path<
         Some("reject") => Confirmation {
             title: format!("Reject device identity {id}?"),
             text: vec![
-                "Its identity is valid, but the server rejects its requests and it gets no deployments. From now on it counts as decommissioned, however often it connects; you can approve it later.".to_owned(),
+                "Its identity is valid, but the server rejects its requests and it gets no deployments. It stays rejected however often it connects; you can approve it later.".to_owned(),
             ],
             devices: Some(devices.number),
             action,
@@ -121,7 +121,7 @@ pub(in crate::ui) async fn act(Path(id): Path<String>, posted: Posted) -> PageRe
     let (requested, done) = match posted.form.text("state") {
         "accepted" => (ClientState::Accepted, "approved"),
         "decommissioned" => (ClientState::Decommissioned, "decommissioned"),
-        "rejected" => (ClientState::Decommissioned, "rejected"),
+        "rejected" => (ClientState::Rejected, "rejected"),
         _ => {
             return Err(
                 AppError::refused(Code::Invalid, "`state` must be `accepted`, `decommissioned` or `rejected`").into()
@@ -136,10 +136,10 @@ pub(in crate::ui) async fn act(Path(id): Path<String>, posted: Posted) -> PageRe
         Err(AppError::Refused { code: Code::Conflict, .. }) => {
             let now = clients::get(state, &id).await?.state;
             if now == requested {
-                let done = if now == ClientState::Accepted { "approved" } else { "decommissioned" };
+                let done = done_by(now);
                 ("unchanged", format!("Another operator {done} {id} in the meantime. Nothing was changed now."))
             } else {
-                let now = if now == ClientState::Accepted { "approved" } else { "decommissioned" };
+                let now = done_by(now);
                 let notice = format!(
                     "Device identity {id} was not {done}: another operator {now} it in the meantime. Repeat the action if it is still needed."
                 );
@@ -151,4 +151,13 @@ pub(in crate::ui) async fn act(Path(id): Path<String>, posted: Posted) -> PageRe
     // Without a device of the same name, the list of clients shows the client.
     let here = fleet::get(state, &id, &id).await.is_ok();
     Ok(go(&if here { device_link(&id, &id) } else { CLIENTS.to_owned() }, Some((code, &notice))))
+}
+
+/// What another operator did to a client that is in this state now.
+fn done_by(state: ClientState) -> &'static str {
+    match state {
+        ClientState::Accepted => "approved",
+        ClientState::Rejected => "rejected",
+        ClientState::Pending | ClientState::Decommissioned => "decommissioned",
+    }
 }

@@ -95,12 +95,13 @@ fn found(requested: Option<ClientState>, count: impl Fn(ClientState) -> u64) -> 
     let name = |state: ClientState| match state {
         ClientState::Pending => "pending approval",
         ClientState::Accepted => "accepted",
+        ClientState::Rejected => "rejected",
         ClientState::Decommissioned => "decommissioned",
     };
     if let Some(state) = requested {
         return format!("{} {}", words::count(count(state), "device identity"), name(state));
     }
-    let all = [ClientState::Pending, ClientState::Accepted, ClientState::Decommissioned];
+    let all = ClientState::ALL;
     let total = all.into_iter().map(&count).sum();
     let parts: Vec<String> = all
         .into_iter()
@@ -118,8 +119,9 @@ pub(in crate::ui) async fn act(posted: Posted) -> PageResult {
     let wrong = match posted.once(clients::create(posted.state(), posted.caller(), body)).await {
         Ok(_) => return Ok(go("/settings/identities", Some(("approved", &format!("Device identity {id} approved."))))),
         Err(AppError::Refused { errors, detail, .. }) => match clients::get(posted.state(), &id).await {
-            Ok(known) if known.state == ClientState::Decommissioned => {
-                format!("Device identity `{id}` is decommissioned. To approve it again, find it in the list above.")
+            Ok(known) if matches!(known.state, ClientState::Rejected | ClientState::Decommissioned) => {
+                let state = known.state.as_str();
+                format!("Device identity `{id}` is {state}. To approve it, find it in the list above.")
             }
             Ok(_) => format!("Device identity `{id}` is already approved."),
             Err(_) => errors.into_iter().map(|error| error.message).next().unwrap_or(detail),
@@ -138,7 +140,7 @@ mod tests {
     #[test]
     fn counts_clients_by_state() {
         let counts = |state: ClientState| match state {
-            ClientState::Pending => 0,
+            ClientState::Pending | ClientState::Rejected => 0,
             ClientState::Accepted => 1_200,
             ClientState::Decommissioned => 1,
         };
