@@ -5,6 +5,8 @@ CARGO ?= cargo
 # Seeds of the deterministic simulation and rounds of the kill loops; `make soak` raises them.
 SEEDS ?= 300
 KILLS ?= 30
+# When make began, so that the times of a run include setup and checks.
+BEGAN := $(shell date +%s)
 
 .PHONY: help demo test setup check fmt soak bench counts screenshots dist clean
 
@@ -21,7 +23,7 @@ setup: ## Install the test dependencies (Debian as root; elsewhere lists what is
 	./scripts/setup.sh
 
 test: setup check ## Run all checks and tests, with real dependencies
-	SEEDS=$(SEEDS) KILLS=$(KILLS) ./scripts/test.sh
+	BEGAN=$(BEGAN) SEEDS=$(SEEDS) KILLS=$(KILLS) ./scripts/test.sh
 
 check: ## Format, lints, docs, dependency and tidiness rules
 	$(CARGO) fmt --all --check

@@ -51,7 +51,12 @@ print_times() {
     done
     [ ! -f "$noted" ] || cat "$noted"
   } | LC_ALL=C sort -t $'\t' -k 1,1nr | LC_ALL=C awk -F '\t' '{ printf "%8.1f s  %s\n", $1, $2 }' >"$times"
-  printf '%6d.0 s  total\n' "$SECONDS" >>"$times"
+  local total=$SECONDS
+  if [ -n "${BEGAN:-}" ]; then
+    total=$(($(date +%s) - BEGAN))
+    printf '%6d.0 s  setup and checks, before the tests\n' $((total - SECONDS)) >>"$times"
+  fi
+  printf '%6d.0 s  total\n' "$total" >>"$times"
   echo "test: times, also in $times:"
   cat "$times"
 }
