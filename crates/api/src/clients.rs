@@ -43,6 +43,10 @@ pub struct Client {
     /// When it last connected without being accepted, if later; known since the start of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_rejected_at: Option<String>,
+    /// A manifest version that it reported although no server has issued it; the server rejects such reports. Until the
+    /// server restarts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rejected_version: Option<u64>,
     pub manifest_version: u64,
     pub revision: i64,
 }

@@ -34,6 +34,10 @@ pub enum PublishError {
     VersionsExhausted,
 }
 
+/// How far a manifest is raised above its version because its client reports a later one, as after a restore of the
+/// database: far more than a server publishes between two backups, and far from using up the versions.
+pub const RAISE_MAX: u64 = 100_000;
+
 /// Builds the manifest after `previous` (0 if there was none). Deployments may come in any order.
 pub fn next(previous: u64, deployments: &[ServedDeployment]) -> Result<Publication, PublishError> {
     // DS-01: strictly greater, and never above what every JSON reader represents exactly.

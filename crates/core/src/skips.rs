@@ -16,6 +16,12 @@ pub enum SkipReason {
     BelongsToAnotherClient,
     /// A deployment to withdraw was changed by a later rollout, or its device came online.
     ChangedOrOnline,
+    /// Its manifest cannot be published; other clients of the rollout are not affected.
+    ClientCannotBePublished {
+        problem: PublishProblem,
+        /// For the administrator of the server: what exactly cannot be read.
+        detail: String,
+    },
     ClientNotFound {
         client: String,
     },
@@ -54,6 +60,26 @@ pub enum SkipReason {
     },
 }
 
+/// Why the manifest of a client cannot be published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PublishProblem {
+    /// All manifest versions are used.
+    VersionsExhausted,
+    /// A row or a document of the client is damaged or missing.
+    Unreadable,
+}
+
+impl PublishProblem {
+    const ALL: [Self; 2] = [Self::VersionsExhausted, Self::Unreadable];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::VersionsExhausted => "versions-exhausted",
+            Self::Unreadable => "unreadable",
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ValueProblem {
     pub field: String,
@@ -67,6 +93,7 @@ impl SkipReason {
             Self::AlreadyDeployed { .. } => "already-deployed",
             Self::BelongsToAnotherClient => "belongs-to-another-client",
             Self::ChangedOrOnline => "changed-or-online",
+            Self::ClientCannotBePublished { .. } => "client-cannot-be-published",
             Self::ClientNotFound { .. } => "client-not-found",
             Self::DeploymentIdTaken => "deployment-id-taken",
             Self::DeploymentGone => "deployment-gone",
@@ -98,6 +125,9 @@ impl SkipReason {
             | Self::DeploymentRemoved
             | Self::DuplicateTarget
             | Self::Unchanged => json!({}),
+            Self::ClientCannotBePublished { problem, detail } => {
+                json!({ "problem": problem.as_str(), "detail": detail })
+            }
             Self::ClientNotFound { client } => json!({ "client": client }),
             Self::Incompatible { explanation } => json!({ "explanation": explanation }),
             Self::InvalidValues { problems } => {
@@ -138,6 +168,11 @@ fn read(kind: &str, data: &Value) -> Option<SkipReason> {
         "already-deployed" => SkipReason::AlreadyDeployed { deployment: id("deployment") },
         "belongs-to-another-client" => SkipReason::BelongsToAnotherClient,
         "changed-or-online" => SkipReason::ChangedOrOnline,
+        "client-cannot-be-published" => {
+            let problem = text("problem")?;
+            let problem = PublishProblem::ALL.into_iter().find(|known| known.as_str() == problem)?;
+            SkipReason::ClientCannotBePublished { problem, detail: text("detail")? }
+        }
         "client-not-found" => SkipReason::ClientNotFound { client: text("client")? },
         "deployment-id-taken" => SkipReason::DeploymentIdTaken,
         "deployment-gone" => SkipReason::DeploymentGone,
@@ -178,6 +213,12 @@ impl fmt::Display for SkipReason {
             }
             Self::BelongsToAnotherClient => f.write_str("the deployment belongs to another client"),
             Self::ChangedOrOnline => f.write_str("it was changed again in the meantime, or its device is online again"),
+            Self::ClientCannotBePublished { problem: PublishProblem::VersionsExhausted, .. } => {
+                f.write_str("its client has no manifest versions left; enroll the device under another client id")
+            }
+            Self::ClientCannotBePublished { problem: PublishProblem::Unreadable, detail } => {
+                write!(f, "its desired state cannot be read: {detail}; restore the database from a backup")
+            }
             Self::ClientNotFound { client } => write!(f, "client `{client}` does not exist"),
             Self::DeploymentIdTaken => f.write_str("a deployment with this id already exists"),
             Self::DeploymentGone => f.write_str("the deployment no longer exists"),

@@ -12,7 +12,7 @@ use margrave_store::{Head, SeenAt, Store};
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use tokio::task::JoinError;
 use tracing::Instrument as _;
 use waiting::Waiter;
@@ -59,6 +59,8 @@ struct Entry {
     seen: AtomicI64,
     /// When it last connected without being accepted.
     requested: AtomicI64,
+    /// The manifest version of the last report that was rejected because no such version was issued; 0 if there was none.
+    rejected_version: AtomicU64,
     /// The last-seen time that was last returned for writing.
     drained: AtomicI64,
     /// The waiting long poll of this client, if any.
@@ -167,6 +169,19 @@ impl ManifestCache {
         (requested != NEVER).then_some(Timestamp(requested))
     }
 
+    /// Records a report with a manifest version that was never issued, while this server runs; true if the version is
+    /// another one than before.
+    pub fn reject_version(&self, client: &ClientId, version: u64) -> bool {
+        let shard = self.shard(client).load();
+        shard.get(client).is_some_and(|entry| entry.rejected_version.swap(version, Ordering::Relaxed) != version)
+    }
+
+    /// The version of the last such report.
+    pub fn rejected_version(&self, client: &ClientId) -> Option<u64> {
+        let version = self.shard(client).load().get(client)?.rejected_version.load(Ordering::Relaxed);
+        (version != 0).then_some(version)
+    }
+
     /// Last-seen times not yet written.
     pub fn drain_seen(&self) -> Vec<SeenAt> {
         let mut fresh = Vec::new();
@@ -195,6 +210,7 @@ impl ManifestCache {
             current: ArcSwap::from_pointee(Current::from(head.clone())),
             seen: AtomicI64::new(NEVER),
             requested: AtomicI64::new(NEVER),
+            rejected_version: AtomicU64::new(0),
             drained: AtomicI64::new(NEVER),
             waiter: ArcSwapOption::empty(),
         });

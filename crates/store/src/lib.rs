@@ -87,7 +87,7 @@ pub use operators::{Credential, Operator};
 pub use registries::{LoginWrite, REGISTRIES_MAX, RegistryAccess, RegistryWrite};
 pub use removals::{RemovalFilter, RemovalPlace};
 pub use retention::{PRUNE_ROWS_MAX, Retention};
-pub use rollouts::{BATCH_TARGETS_MAX, BatchItem, BatchWrite, UnfinishedRollout};
+pub use rollouts::{BATCH_TARGETS_MAX, BatchItem, BatchWrite, PublishAbove, UnfinishedRollout};
 pub use seal::{SEAL_KEY_BYTES, Seal, SealError};
 pub use seen::{OFFLINE_MAX, SeenAt};
 pub use sessions::{SessionOwner, SignedIn, WebSession};

@@ -9,6 +9,7 @@ mod republish;
 mod rows;
 
 pub(crate) use outcomes::{RolloutOutcomes, read_state_from_last_report};
+pub use republish::PublishAbove;
 pub use unfinished::UnfinishedRollout;
 
 use crate::audit::{self, Entry};

@@ -201,6 +201,10 @@ fn render(out: Output, client: &Client) -> String {
         ("Note", client.note.clone().unwrap_or_default()),
         ("Created", clock::ago(&client.created_at, now)),
         ("Last seen", clock::contact(client.last_seen_at.as_deref(), now)),
+        (
+            "Rejected version",
+            client.rejected_version.map(|version| format!("{version}, which no server has issued")).unwrap_or_default(),
+        ),
         ("Last rejected", client.last_rejected_at.as_deref().map(|at| clock::ago(at, now)).unwrap_or_default()),
         ("Manifest version", client.manifest_version.to_string()),
     ])

@@ -415,6 +415,7 @@ fn to_wire(state: &ServerState, client: Client) -> wire::Client {
         note: client.note,
         created_at: client.created_at.to_string(),
         last_seen_at: last_seen_at.map(|seen| seen.to_string()),
+        rejected_version: state.heads.rejected_version(&client.id),
         last_rejected_at: last_rejected_at.map(|requested_at| requested_at.to_string()),
         manifest_version: client.manifest_version,
         revision: client.revision,

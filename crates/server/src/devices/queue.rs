@@ -3,7 +3,8 @@
 use crate::manifest_cache::ManifestCache;
 use crate::precedence::{Precedence, Report};
 use crate::telemetry::Metrics;
-use margrave_store::{DevicePut, DeviceWrite, StatusOutcome, StatusWrite, Store, StoreError};
+use margrave_store::{DevicePut, DeviceWrite, PublishAbove, StatusOutcome, StatusWrite, Store, StoreError};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
@@ -151,6 +152,48 @@ pub struct Statuses {
     pub metrics: Arc<Metrics>,
 }
 
+impl Statuses {
+    /// Raises the manifest above the version of a report, if that is later; false if it is too far ahead.
+    async fn raise(&self, report: &StatusWrite) -> Result<bool, StoreError> {
+        let (client, adopted) = (&report.client, report.status.adopted_manifest_version);
+        if self.heads.get(client).is_none_or(|head| head.version >= adopted) {
+            return Ok(true);
+        }
+        let deployment = report.status.deployment_id;
+        match self.store.manifest_publish_above(client, deployment, adopted, report.received_at).await? {
+            // A report about no deployment of its client is rejected as such.
+            PublishAbove::UnknownDeployment => {}
+            PublishAbove::TooFarAhead { version } => {
+                // Once per version: the client repeats its report.
+                if !self.heads.reject_version(client, adopted) {
+                    return Ok(false);
+                }
+                tracing::warn!(
+                    security = true,
+                    client.id = %client,
+                    deployment.id = %deployment,
+                    adopted,
+                    version,
+                    "client `{client}` reports a manifest version that was never issued; its report is rejected"
+                );
+                return Ok(false);
+            }
+            PublishAbove::Head(head) => {
+                if head.version > adopted {
+                    tracing::warn!(
+                        client.id = %client,
+                        adopted,
+                        version = head.version,
+                        "client `{client}` is ahead of this server, as after a restore: published above its version"
+                    );
+                }
+                self.heads.put(head);
+            }
+        }
+        Ok(true)
+    }
+}
+
 impl ReportKind for Statuses {
     type Report = StatusWrite;
     type Outcome = StatusOutcome;
@@ -163,25 +206,21 @@ impl ReportKind for Statuses {
     /// Invariant 2: if a client is ahead of its manifest, the server publishes a version above the client's before its
     /// report counts, so that the report is never attributed to the current deployment.
     async fn write(&self, reports: &[StatusWrite]) -> Result<Vec<StatusOutcome>, StoreError> {
-        for report in reports {
-            let adopted = report.status.adopted_manifest_version;
-            if self.heads.get(&report.client).is_some_and(|head| head.version < adopted)
-                && let Some(head) =
-                    self.store.manifest_publish_above(&report.client, adopted, report.received_at).await?
-            {
-                if head.version > adopted {
-                    tracing::warn!(
-                        client.id = %report.client,
-                        adopted,
-                        version = head.version,
-                        "client `{}` is ahead of this server, as after a restore: published above its version",
-                        report.client
-                    );
-                }
-                self.heads.put(head);
+        let mut too_far = BTreeSet::new();
+        for (index, report) in reports.iter().enumerate() {
+            if !self.raise(report).await? {
+                too_far.insert(index);
             }
         }
-        self.store.statuses_put(reports).await
+        if too_far.is_empty() {
+            return self.store.statuses_put(reports).await;
+        }
+        let rest = reports.iter().enumerate().filter(|(index, _)| !too_far.contains(index));
+        let rest: Vec<StatusWrite> = rest.map(|(_, report)| report.clone()).collect();
+        let mut written = self.store.statuses_put(&rest).await?.into_iter();
+        let refused = StatusOutcome::VersionOutOfRange;
+        let outcome = |index| if too_far.contains(&index) { refused } else { written.next().unwrap_or(refused) };
+        Ok((0..reports.len()).map(outcome).collect())
     }
 
     fn metrics(&self) -> &Metrics {

@@ -47,6 +47,30 @@ async fn returns_404_for_a_deployment_of_another_client() {
 }
 
 #[tokio::test]
+async fn a_report_with_a_version_that_was_never_issued_changes_nothing() {
+    // Invariant 2: one request must not use up the versions of a client, or stop a rollout to others.
+    let server = TestServer::start().await;
+    let (press, _lathe) = (server.accepted("press").await, server.accepted("lathe").await);
+    let id = server.deploy("press").await;
+    let stranger = DeploymentId(Uuid::new_v4());
+    let most = 9_007_199_254_740_989;
+    let version = || server.state().heads.get(&client_id("press")).unwrap().version;
+    let before = version();
+    refused(post(&press, stranger, &status(stranger, most, "installed")).await, 404, Some("deployment-not-found")).await;
+    assert_eq!(version(), before, "a report about another deployment raises nothing");
+    for adopted in [most, before + 100_001] {
+        refused(post(&press, id, &status(id, adopted, "installed")).await, 422, None).await;
+        assert_eq!(version(), before, "{adopted}");
+        assert_eq!(server.state().heads.rejected_version(&client_id("press")), Some(adopted), "shown on the client");
+    }
+    assert!(reported(&server, id).await.is_none());
+    assert_eq!(post(&press, id, &status(id, before + 100_000, "installed")).await.status(), 200, "as after a restore");
+    assert!(version() > before + 100_000);
+    server.deploy("lathe").await;
+    server.deploy("press").await;
+}
+
+#[tokio::test]
 async fn accepts_reports_for_a_removed_deployment() {
     // ST-12
     let server = TestServer::start().await;

@@ -18,7 +18,8 @@ use margo::ids::{ClientId, DeploymentId};
 use margrave_core::events::NewEvent;
 use margrave_core::model::{Actor, Deployment, Desired, RolloutKind};
 use margrave_core::policy::Policy;
-use margrave_core::skips::SkipReason;
+use margrave_core::publish::PublishError;
+use margrave_core::skips::{PublishProblem, SkipReason};
 use margrave_core::time::Timestamp;
 use serde_json::{Value, json};
 use sqlx::AnyConnection;
@@ -137,7 +138,8 @@ async fn apply(
             }
         }
     }
-    let Published { writes, heads, artifacts, manifests } = publish(&running, publishings)?;
+    let Published { writes, heads, artifacts, manifests, failed } = publish(&running, publishings);
+    skip_failed(&failed, &by_client, &mut skipped);
     let records = writes.iter().map(|write| record(&running, write)).collect();
     skipped.sort_unstable_by_key(|(index, _)| *index);
     write_skipped(&mut transaction, &running, items, &skipped).await?;
@@ -152,6 +154,25 @@ async fn apply(
     }
     commit(transaction).await?;
     Ok(heads)
+}
+
+/// One client that cannot be published never stops the others.
+fn skip_failed(
+    failed: &[(ClientId, StoreError)],
+    by_client: &BTreeMap<&ClientId, Vec<(usize, &BatchItem)>>,
+    skipped: &mut Vec<(usize, SkipReason)>,
+) {
+    for (client, problem) in failed {
+        let problem_kind = match problem {
+            StoreError::Publish(PublishError::VersionsExhausted) => PublishProblem::VersionsExhausted,
+            _ => PublishProblem::Unreadable,
+        };
+        let reason =
+            SkipReason::ClientCannotBePublished { problem: problem_kind, detail: problem.to_string() };
+        let known: BTreeSet<usize> = skipped.iter().map(|(index, _)| *index).collect();
+        let items = by_client.get(client).into_iter().flatten().filter(|(index, _)| !known.contains(index));
+        skipped.extend(items.map(|(index, _)| (*index, reason.clone())));
+    }
 }
 
 async fn take(connection: &mut AnyConnection, id: Uuid, now: Timestamp) -> Result<Running> {

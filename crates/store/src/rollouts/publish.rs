@@ -8,6 +8,7 @@ use crate::clients::Head;
 use crate::deployments::read_deployment;
 use crate::open::WriteTransaction;
 use crate::rows::Columns;
+use crate::seal::Sealing;
 use crate::{Result, StoreError, blobs};
 use margo::digest::Digest;
 use margo::ids::{ClientId, DeploymentId};
@@ -32,6 +33,8 @@ pub(super) struct Publishing {
     standing: BTreeMap<DeploymentId, Deployment>,
     served: BTreeMap<DeploymentId, ServedDeployment>,
     writes: Vec<Write>,
+    /// Why it cannot be published.
+    problem: Option<StoreError>,
 }
 
 impl Publishing {
@@ -52,6 +55,7 @@ impl Publishing {
                 standing: BTreeMap::new(),
                 served: BTreeMap::new(),
                 writes: Vec::new(),
+                problem: None,
             })
         };
         let mut publishings: Vec<Self> = rows.iter().map(read).collect::<Result<_>>()?;
@@ -65,6 +69,11 @@ impl Publishing {
 
     pub(super) fn version(&self) -> u64 {
         self.version
+    }
+
+    /// Takes the problem: a client with one is not published.
+    pub(super) fn take_problem(&mut self) -> Option<StoreError> {
+        self.problem.take()
     }
 
     pub(super) fn served(&self) -> Vec<ServedDeployment> {
@@ -122,7 +131,8 @@ const SELECT_STANDING: [&str; 2] = [
     ") OR d.id IN",
 ];
 
-/// Reads what all these clients run. Their manifests are locked, so no other transaction publishes for them. Also
+/// Reads what all these clients run; a client whose rows or documents cannot be read gets a problem, and the others do
+/// not. Their manifests are locked, so no other transaction publishes for them. Also
 /// returns the deployments that the items name, of any client, removed or not, with their state.
 pub(super) async fn load(
     writing: &mut WriteTransaction,
@@ -139,27 +149,47 @@ pub(super) async fn load(
     let sealing = writing.sealing();
     for row in &rows {
         let row = Columns::of("deployments", row);
-        let deployment = read_deployment(row, &sealing)?;
-        let id = deployment.id;
-        if ids.contains(&id) {
-            let deployment_state = read_state_from_last_report(row, &deployment)?;
-            named.insert(id, Named { deployment: deployment.clone(), deployment_state });
-        }
-        if deployment.desired == Desired::Present
-            && let Some(publishing) = by_client.get_mut(&deployment.client)
-        {
+        let client: ClientId = row.parsed("client_id")?;
+        let mut publishing = by_client.get_mut(&client);
+        match read_standing(row, publishing.is_some(), &sealing) {
+            Ok((deployment, deployment_state, served)) => {
+                if ids.contains(&deployment.id) {
+                    named.insert(deployment.id, Named { deployment: deployment.clone(), deployment_state });
+                }
+                if let Some((publishing, served)) = publishing.as_deref_mut().zip(served) {
+                    publishing.served.insert(deployment.id, served);
+                    publishing.standing.insert(deployment.id, deployment);
+                }
+            }
             // Invariant 6: omitting it from the manifest would remove the workload.
-            let body = row.bytes_maybe("body")?.ok_or_else(|| StoreError::Inconsistent {
-                table: "deployments",
-                problem: format!("the document {} of deployment {id} is not among the blobs", deployment.yaml_digest),
-            })?;
-            let yaml = blobs::open(row, body, &deployment.yaml_digest, &sealing)?;
-            let served = ServedDeployment { id, digest: deployment.yaml_digest.clone(), yaml };
-            publishing.served.insert(id, served);
-            publishing.standing.insert(id, deployment);
+            Err(problem) => {
+                if let Some(publishing) = publishing {
+                    publishing.problem.get_or_insert(problem);
+                }
+            }
         }
     }
     Ok(named)
+}
+
+/// A deployment with its state, and its document if it is in the manifest that is published.
+fn read_standing(
+    row: Columns<'_>,
+    is_published: bool,
+    sealing: &Sealing,
+) -> Result<(Deployment, DeploymentState, Option<ServedDeployment>)> {
+    let deployment = read_deployment(row, sealing)?;
+    let deployment_state = read_state_from_last_report(row, &deployment)?;
+    if deployment.desired != Desired::Present || !is_published {
+        return Ok((deployment, deployment_state, None));
+    }
+    let (id, digest) = (deployment.id, deployment.yaml_digest.clone());
+    let body = row.bytes_maybe("body")?.ok_or_else(|| StoreError::Inconsistent {
+        table: "deployments",
+        problem: format!("the document {digest} of deployment {id} is not among the blobs"),
+    })?;
+    let yaml = blobs::open(row, body, &digest, sealing)?;
+    Ok((deployment, deployment_state, Some(ServedDeployment { id, digest, yaml })))
 }
 
 /// The result of a batch: the writes as they will be stored, and the row and head of every manifest that changes.
@@ -168,12 +198,22 @@ pub(super) struct Published {
     pub(super) heads: Vec<Head>,
     pub(super) artifacts: Vec<ArtifactRow>,
     pub(super) manifests: Vec<ManifestRow>,
+    /// Clients that cannot be published; nothing of them is among the rest.
+    pub(super) failed: Vec<(ClientId, StoreError)>,
 }
 
-pub(super) fn publish(running: &Running, publishings: Vec<Publishing>) -> Result<Published> {
+pub(super) fn publish(running: &Running, publishings: Vec<Publishing>) -> Published {
     let (mut writes, mut heads, mut artifacts, mut manifests) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut failed = Vec::new();
     for mut publishing in publishings {
-        let (publication, sensitive) = (publishing.next()?, publishing.is_sensitive());
+        let publication = match publishing.take_problem().map_or_else(|| publishing.next(), Err) {
+            Ok(publication) => publication,
+            Err(problem) => {
+                failed.push((publishing.client, problem));
+                continue;
+            }
+        };
+        let sensitive = publishing.is_sensitive();
         let version = publication.as_ref().map_or(publishing.version, |publication| publication.version);
         for mut write in std::mem::take(&mut publishing.writes) {
             write.manifest_version = version;
@@ -194,7 +234,7 @@ pub(super) fn publish(running: &Running, publishings: Vec<Publishing>) -> Result
         heads.push(Head { client: client.clone(), state, revision, version, digest: publication.digest.clone() });
         manifests.push(ManifestRow { client, publication, sensitive });
     }
-    Ok(Published { writes, heads, artifacts, manifests })
+    Published { writes, heads, artifacts, manifests, failed }
 }
 
 /// The new document becomes fetchable; the replaced one is marked, and stays for clients that are still fetching it.

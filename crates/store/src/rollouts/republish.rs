@@ -8,10 +8,10 @@ use crate::error::During;
 use crate::open::{WriteTransaction, commit};
 use crate::rows::version_column;
 use crate::{Result, Store, blobs};
-use margo::ids::ClientId;
+use margo::ids::{ClientId, DeploymentId};
 use margo::manifest::MANIFEST_VERSION_ISSUED_MAX;
 use margrave_core::model::Actor;
-use margrave_core::publish::{Publication, next};
+use margrave_core::publish::{Publication, RAISE_MAX, next};
 use margrave_core::time::Timestamp;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ impl Store {
         if before > MANIFEST_VERSION_ISSUED_MAX - STEP {
             return Ok(None);
         }
-        load(&mut transaction, &mut publishings, &[]).await?;
+        load_one(&mut transaction, &mut publishings).await?;
         let publication = next(before + STEP - 1, &publishings[0].served())?;
         write(&mut transaction, client, &publication, publishings[0].is_sensitive(), now).await?;
         ask(&mut transaction, ASK_AGAIN, client, &publication).await?;
@@ -47,24 +47,27 @@ impl Store {
         Ok(self.client_with_head(client).await?.map(|(_, head)| head))
     }
 
-    /// Publishes the desired state of a client under a version above the one it has adopted, and expects that version
-    /// from each of its deployments. Returns the resulting head; `None` for an unknown client, or if no such version
-    /// can be issued.
+    /// Publishes the desired state of a client under a version above the one that it reports for one of its deployments,
+    /// and expects that version from each of them.
     pub async fn manifest_publish_above(
         &self,
         client: &ClientId,
+        deployment: DeploymentId,
         adopted: u64,
         now: Timestamp,
-    ) -> Result<Option<Head>> {
-        if adopted > MANIFEST_VERSION_ISSUED_MAX - STEP {
-            return Ok(None);
-        }
+    ) -> Result<PublishAbove> {
         let mut transaction = self.begin().await?;
         let mut publishings = Publishing::begin(&mut transaction, &[client]).await?;
-        let Some(publishing) = publishings.first() else { return Ok(None) };
+        let Some(publishing) = publishings.first() else { return Ok(PublishAbove::UnknownDeployment) };
+        if !is_assigned(&mut transaction, client, deployment).await? {
+            return Ok(PublishAbove::UnknownDeployment);
+        }
         let before = publishing.version();
+        if adopted.saturating_sub(before) > RAISE_MAX || adopted > MANIFEST_VERSION_ISSUED_MAX - STEP {
+            return Ok(PublishAbove::TooFarAhead { version: before });
+        }
         if before < adopted {
-            load(&mut transaction, &mut publishings, &[]).await?;
+            load_one(&mut transaction, &mut publishings).await?;
             let publication = next(adopted + STEP - 1, &publishings[0].served())?;
             write(&mut transaction, client, &publication, publishings[0].is_sensitive(), now).await?;
             ask(&mut transaction, ASK_ANEW, client, &publication).await?;
@@ -79,8 +82,36 @@ impl Store {
             audit::append(&mut transaction, vec![entry], now).await?;
         }
         commit(transaction).await?;
-        Ok(self.client_with_head(client).await?.map(|(_, head)| head))
+        let head = self.client_with_head(client).await?.map(|(_, head)| head);
+        Ok(head.map_or(PublishAbove::UnknownDeployment, PublishAbove::Head))
     }
+}
+
+/// What became of a client that reports a later version than it was given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PublishAbove {
+    /// Its manifest is above the reported version now.
+    Head(Head),
+    /// The report is about no deployment of this client, so it raises nothing.
+    UnknownDeployment,
+    /// The reported version is further above the version of the manifest than a restore explains.
+    TooFarAhead { version: u64 },
+}
+
+/// The desired state of the only client of `publishings`.
+async fn load_one(writing: &mut WriteTransaction, publishings: &mut [Publishing]) -> Result<()> {
+    load(writing, publishings, &[]).await?;
+    publishings.iter_mut().find_map(Publishing::take_problem).map_or(Ok(()), Err)
+}
+
+async fn is_assigned(writing: &mut WriteTransaction, client: &ClientId, deployment: DeploymentId) -> Result<bool> {
+    let row = sqlx::query("SELECT 1 AS found FROM deployments WHERE id = $1 AND client_id = $2")
+        .bind(deployment.to_string())
+        .bind(client.as_str())
+        .fetch_optional(&mut **writing)
+        .await
+        .during("check the owner of a deployment")?;
+    Ok(row.is_some())
 }
 
 /// Earlier reports of the client about its revisions remain valid; only a report about this version is awaited.

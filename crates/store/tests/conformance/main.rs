@@ -53,7 +53,7 @@ conformance! {
         publishes_a_deployment, publishes_one_version_for_many_targets,
         keeps_the_version_when_nothing_changes, upgrades_and_removes, skips_targets_that_changed, ignores_a_batch_out_of_order,
         rejects_batches_that_are_too_large, finishes_a_change_without_targets, continues_after_a_stop_between_batches, settles_what_is_served,
-        rolls_back_a_failed_batch, publishes_nothing_when_a_document_is_lost, publishes_for_one_client_from_many_writers, carries_out_five_hundred_at_once,
+        rolls_back_a_failed_batch, skips_a_client_that_cannot_be_published, publishes_for_one_client_from_many_writers, carries_out_five_hundred_at_once,
         never_reuses_an_id, keeps_the_outcomes_of_a_rollout, hides_content_of_other_clients, serves_replaced_documents_for_a_while;
     statuses: keeps_the_last_report, keeps_a_failure_until_a_success, counts_failed_attempts_since_the_last_success, counts_the_failures_of_each_revision_separately, lets_the_newer_version_win, always_accepts_version_zero, rejects_versions_beyond_the_database,
         distinguishes_unknown_from_removed_deployments, bounds_the_history, keeps_many_reports_in_order, publishes_above_a_client_that_is_ahead;

@@ -7,7 +7,8 @@ use margo::ids::DeploymentId;
 use margo::status::State;
 use margrave_core::deployment_state::{DeploymentState, state_of};
 use margrave_core::model::{Failed, Reported, RolloutKind};
-use margrave_store::{DeploymentFilter, STATUS_HISTORY_MAX, SeenAt, StatusOutcome, StatusWrite, Store};
+use margrave_core::publish::RAISE_MAX;
+use margrave_store::{DeploymentFilter, Head, PublishAbove, STATUS_HISTORY_MAX, SeenAt, StatusOutcome, StatusWrite, Store};
 
 async fn put(store: &Store, report: StatusWrite) -> StatusOutcome {
     store.statuses_put(&[report]).await.unwrap()[0]
@@ -234,13 +235,20 @@ pub(crate) async fn keeps_many_reports_in_order(db: Database) {
     assert_eq!(db.store.statuses_put(&[]).await.unwrap(), []);
 }
 
+fn published(outcome: PublishAbove) -> Head {
+    match outcome {
+        PublishAbove::Head(head) => head,
+        other => panic!("{other:?}"),
+    }
+}
+
 // Invariant 2, ST-06
 pub(crate) async fn publishes_above_a_client_that_is_ahead(db: Database) {
     // As after a restore: the backup has version 2, the client has 50.
     let client = accept(&db.store, 1).await;
     let id = deploy(&db.store, &client, 1, "hello").await;
     let before = manifest(&db.store, &client).await;
-    let head = db.store.manifest_publish_above(&client, 50, at(1)).await.unwrap().unwrap();
+    let head = published(db.store.manifest_publish_above(&client, id, 50, at(1)).await.unwrap());
     let after = manifest(&db.store, &client).await;
     assert!(head.version > 50 && head.version == after.manifest_version, "{head:?}");
     assert_eq!((&after.deployments, &after.bundle), (&before.deployments, &before.bundle), "the same content");
@@ -253,14 +261,25 @@ pub(crate) async fn publishes_above_a_client_that_is_ahead(db: Database) {
     assert_eq!(judged, DeploymentState::Outdated, "its state before the restore is not the desired one");
 
     assert_eq!(
-        db.store.manifest_publish_above(&client, 50, at(3)).await.unwrap(),
-        Some(head.clone()),
+        db.store.manifest_publish_above(&client, id, 50, at(3)).await.unwrap(),
+        PublishAbove::Head(head.clone()),
         "once is enough"
     );
     assert_eq!(
-        db.store.manifest_publish_above(&client, (1 << 53) - 1, at(3)).await.unwrap(),
-        None,
+        db.store.manifest_publish_above(&client, id, (1 << 53) - 1, at(3)).await.unwrap(),
+        PublishAbove::TooFarAhead { version: head.version },
         "nothing is above it"
+    );
+    let far = head.version + RAISE_MAX + 1;
+    assert_eq!(
+        db.store.manifest_publish_above(&client, id, far, at(3)).await.unwrap(),
+        PublishAbove::TooFarAhead { version: head.version },
+        "no restore explains it"
+    );
+    assert_eq!(
+        db.store.manifest_publish_above(&client, deployment(77), head.version + 5, at(3)).await.unwrap(),
+        PublishAbove::UnknownDeployment,
+        "a report about no deployment of the client raises nothing"
     );
     assert_eq!(manifest(&db.store, &client).await.manifest_version, head.version);
     let records = db.store.audit_page(Some(&format!("client/{client}")), None, 10).await.unwrap();

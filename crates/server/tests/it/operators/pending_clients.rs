@@ -1,6 +1,6 @@
 //! Clients that connect with a valid identity before an operator has accepted them.
 
-use super::api;
+use super::{api, problem};
 use super::pages::Browser;
 use crate::support::client::{Device, refused};
 use crate::support::{TestServer, client_id, eventually};

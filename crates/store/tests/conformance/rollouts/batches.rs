@@ -1,7 +1,7 @@
 //! What one batch writes, and what it leaves unchanged.
 
 use super::manifest;
-use crate::fixtures::{T0, accept, application, apply, at, client, deploy, deployment, put, remove, rollout, target};
+use crate::fixtures::{T0, accept, actor, application, apply, at, client, deploy, deployment, put, remove, rollout, target};
 use crate::harness::Database;
 use margrave_core::model::{Desired, RolloutKind};
 use margrave_core::skips::SkipReason;
@@ -204,19 +204,32 @@ pub(crate) async fn rolls_back_a_failed_batch(db: Database) {
     assert!(db.store.audit_verify().await.unwrap().is_ok());
 }
 
-pub(crate) async fn publishes_nothing_when_a_document_is_lost(db: Database) {
-    // Invariant 6: a manifest without it would make the device remove the workload.
-    let client = accept(&db.store, 1).await;
-    let kept = deploy(&db.store, &client, 1, "a").await;
+pub(crate) async fn skips_a_client_that_cannot_be_published(db: Database) {
+    // Invariant 6: a manifest without the lost document would make the device remove the workload.
+    let [lost, exhausted, sound] = [accept(&db.store, 1).await, accept(&db.store, 2).await, accept(&db.store, 3).await];
+    let kept = deploy(&db.store, &lost, 1, "a").await;
     db.tamper("DELETE FROM blobs WHERE digest IN (SELECT yaml_digest FROM deployments)").await;
-    let items = [put(target(&client, deployment(2), None), "b")];
+    db.tamper("UPDATE manifests SET version = 9007199254740991 WHERE client_id = 'client-00002'").await;
+    let clients = [(&lost, 12), (&exhausted, 13), (&sound, 14), (&lost, 15)];
+    let items = clients.map(|(client, id)| put(target(client, deployment(id), None), "b"));
     let intent = rollout(RolloutKind::Create, items.iter().map(|item| item.target.clone()).collect(), T0);
     db.store.rollout_create(&intent).await.unwrap();
-    let error = db.store.rollout_apply(intent.id, 0, &items, T0).await.unwrap_err();
+    let heads = db.store.rollout_apply(intent.id, 0, &items, T0).await.unwrap();
+    assert_eq!(heads.iter().map(|head| head.client.clone()).collect::<Vec<_>>(), [sound], "the others go on");
+    assert_eq!(db.store.manifest(&lost).await.unwrap().unwrap().0, 2);
+    for (id, is_published) in [(12, false), (13, false), (14, true), (15, false)] {
+        assert_eq!(db.store.deployment_get(deployment(id)).await.unwrap().is_some(), is_published, "{id}");
+    }
+    let progress = db.store.rollout_get(intent.id).await.unwrap().unwrap();
+    assert!(progress.finished_at.is_some());
+    let reasons: Vec<_> = progress.skipped.iter().map(|(id, reason)| (*id, reason.kind().to_owned())).collect();
+    let expected = [12, 13, 15].map(|id| (deployment(id), "client-cannot-be-published".to_owned()));
+    assert_eq!(reasons, expected);
+    assert!(progress.skipped[0].1.to_string().contains(&kept.to_string()), "{}", progress.skipped[0].1);
+    assert!(progress.skipped[1].1.to_string().contains("no manifest versions left"), "{}", progress.skipped[1].1);
+    // Also for a republish, which is about one client only.
+    let error = db.store.manifest_republish(&actor(), &lost, T0).await.unwrap_err();
     assert!(matches!(error, StoreError::Inconsistent { .. }), "{error:?}");
-    assert!(error.to_string().contains(&kept.to_string()), "{error}");
-    assert_eq!(db.store.manifest(&client).await.unwrap().unwrap().0, 2);
-    assert_eq!(db.store.deployment_get(deployment(2)).await.unwrap(), None);
 }
 
 pub(crate) async fn carries_out_five_hundred_at_once(db: Database) {
