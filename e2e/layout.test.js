@@ -143,10 +143,10 @@ test("drafts are listed below what needs attention, are distinguishable, and are
   await drafts.getByText(/all eligible devices/).first().waitFor();
   const [{ newestVersion: version }] = (await server.api("applications")).items.filter((one) => one.id === "vibration-analytics");
   const taken = (await server.api("deployments?application=vibration-analytics&limit=1000")).items.map((one) => one.device);
-  const compatible = (await server.api(`applications/vibration-analytics/versions/${version}/compatibility?limit=1000`)).items.filter((one) => one.outcome === "compatible" && !taken.includes(one.device.device));
+  const compatible = (await server.api(`applications/vibration-analytics/versions/${version}/compatibility?limit=1000`)).items.filter((one) => one.outcome === "compatible" && !taken.includes(one.device));
   assert.ok(compatible.length > 1);
-  for (const { device } of compatible.slice(0, 2)) {
-    await begun({ kind: "create", application: "vibration-analytics", version, device: `${device.client}/${device.device}` });
+  for (const { client, device } of compatible.slice(0, 2)) {
+    await begun({ kind: "create", application: "vibration-analytics", version, device: `${client}/${device}` });
   }
   await go("/");
   const texts = await drafts.getByRole("listitem").evaluateAll((all) => all.map((one) => [one.querySelector("a").textContent, one.querySelector(".soft").firstChild.textContent]));

@@ -87,17 +87,24 @@ test("columns of times start with the newest", async () => {
   assert.ok(isSorted(oldest) && oldest[0] < newest[0], "the oldest event comes first");
 });
 
-test("deployments start with what needs attention, and by state in both directions", async () => {
+test("deployments start with failed ones and continue by device; states are sorted by urgency", async () => {
   const severity = ["failed", "device-offline", "outdated", "pending", "updating", "up-to-date"];
   const ranks = async () => (await cells("state")).map((state) => severity.indexOf(state)).filter((rank) => rank >= 0);
   await go("/deployments");
-  assert.ok(isSorted(await ranks()), `the default: ${await ranks()}`);
+  const states = await cells("state");
+  const failed = states.filter((state) => state === "failed").length;
+  assert.deepEqual(states.slice(0, failed).filter((state) => state !== "failed"), [], "failed ones come first");
+  const devices = await cells("device");
+  const rest = devices.filter((_, index) => index >= failed && severity.includes(states[index]));
+  assert.ok(rest.length > 1 && isSorted(rest), `then by device: ${rest}`);
+  await go("/deployments?sort=state");
+  assert.ok(isSorted(await ranks()), `by state: ${await ranks()}`);
   await go("/deployments?sort=-state");
   assert.ok(isSorted((await ranks()).reverse()), `descending: ${await ranks()}`);
   await go("/devices?sort=state");
-  const devices = ["failed", "degraded", "blocked", "offline", "updating", "online"];
-  const states = (await cells("state")).map((state) => devices.indexOf(state)).filter((rank) => rank >= 0);
-  assert.ok(states.length > 1 && isSorted(states), `devices by state: ${states}`);
+  const urgency = ["failed", "degraded", "blocked", "offline", "updating", "online"];
+  const ranked = (await cells("state")).map((state) => urgency.indexOf(state)).filter((rank) => rank >= 0);
+  assert.ok(ranked.length > 1 && isSorted(ranked), `devices by state: ${ranked}`);
 });
 
 test("pages follow the order and the filter, and the selection of the wizard survives sorting", async () => {

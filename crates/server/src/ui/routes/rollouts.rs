@@ -2,7 +2,7 @@
 
 mod asks;
 
-use super::deployments::list::{BY_STATE_MAX, Row, are_simulated, row};
+use super::deployments::list::{BY_DEVICE_MAX, Row, are_simulated, row};
 use super::overview::{ShownRollout, rollout_title, shown_rollout};
 use super::tiles::Tile;
 use crate::app::deployments::{self, Query};
@@ -132,8 +132,8 @@ pub(in crate::ui) async fn show(visit: Visit, params: Params, Path(id): Path<Str
     let removing = rollout.kind == RolloutKind::Remove;
     let counts = rollout.deployments.clone().unwrap_or_default();
     let chosen_order = Order::of_page(&params.text("sort"));
-    let by_state = word.is_empty() && counts.total() <= BY_STATE_MAX;
-    let order = if chosen_order.sort.is_none() && by_state { Order::of_page("state") } else { chosen_order };
+    let by_device = counts.total() <= BY_DEVICE_MAX;
+    let order = if chosen_order.sort.is_none() && by_device { Order::of_page("device") } else { chosen_order };
     let sort = order.sort.map(|sort| sort.to_string()).unwrap_or_default();
     let page = deployments::list_in_order(state, &query, None, order, &params.paging()).await?;
     let path = format!("/rollouts/{id}");
@@ -161,7 +161,7 @@ pub(in crate::ui) async fn show(visit: Visit, params: Params, Path(id): Path<Str
     };
     let simulated = are_simulated(&page.items);
     let mut rows: Vec<Row> = page.items.into_iter().map(|deployment| row(deployment, &overview.names)).collect();
-    if order.sort.is_none() {
+    if chosen_order.sort.is_none() {
         rows.sort_by_key(|row| row.deployment.state != DeploymentState::Failed);
     }
     let (in_progress, goes_on) = (!rollout.finished, rollout.state == margrave_api::rollouts::RolloutState::InProgress);
@@ -181,7 +181,11 @@ pub(in crate::ui) async fn show(visit: Visit, params: Params, Path(id): Path<Str
         shell: visit.shell(Section::Deployments, head).await?,
         shown: shown_rollout(&overview, with_device),
         tiles,
-        heads: Heads::new(&path, &[("state", &word)], &sort),
+        heads: Heads::new(
+            &path,
+            &[("state", &word)],
+            &chosen_order.sort.map(|sort| sort.to_string()).unwrap_or_default(),
+        ),
         sorting: page.in_progress,
         rows,
         simulated,

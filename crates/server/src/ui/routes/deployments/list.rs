@@ -90,11 +90,12 @@ pub(in crate::ui::routes) fn unexplained_error(sentence: &str, error: Option<&St
 /// Removals listed first on the first page; a tile leads to all of them.
 const REMOVING_FIRST_MAX: u32 = 10;
 
-/// Deployments that are listed by state unless the operator sorts them otherwise. In a larger fleet the list starts with
-/// failed deployments only: sorting reads all of them, and this page is open all day.
-pub(in crate::ui::routes) const BY_STATE_MAX: u64 = 10_000;
+/// Deployments that are listed by device, after the failed ones, unless the operator sorts them otherwise: rows keep their
+/// place while devices update. In a larger fleet they are in order of id: sorting reads all of them, and this page is open
+/// all day.
+pub(in crate::ui::routes) const BY_DEVICE_MAX: u64 = 10_000;
 
-/// The first page without filters: by state, with removals after the failed deployments.
+/// The first page without filters: failed deployments, removals, then the rest.
 async fn beginning(
     state: &ServerState,
     query: &Query,
@@ -102,16 +103,12 @@ async fn beginning(
     params: &Params,
 ) -> AppResult<Listing<Deployment>> {
     let mut page = deployments::list_in_order(state, query, None, order, &params.paging()).await?;
-    if order.sort.is_none() {
-        let failed = Query { state: Some(DeploymentState::Failed), ..query.clone() };
-        let failed = deployments::list(state, &failed, &params.paging()).await?.items;
-        page.items.retain(|deployment| deployment.state != DeploymentState::Failed);
-        page.items.splice(0..0, failed);
-    }
+    let failed = Query { state: Some(DeploymentState::Failed), ..query.clone() };
+    let mut first = deployments::list_in_order(state, &failed, None, order, &params.paging()).await?.items;
     let removing = Paging { limit: Some(REMOVING_FIRST_MAX), after: None };
-    let removing = deployments::removals(state, query, false, &removing).await?.items;
-    let failed = page.items.iter().take_while(|deployment| deployment.state == DeploymentState::Failed).count();
-    page.items.splice(failed..failed, removing);
+    first.extend(deployments::removals(state, query, false, &removing).await?.items);
+    page.items.retain(|deployment| deployment.state != DeploymentState::Failed);
+    page.items.splice(0..0, first);
     let mut known = HashSet::new();
     page.items.retain(|deployment| known.insert(deployment.id.clone()));
     Ok(page)
@@ -138,10 +135,11 @@ pub(in crate::ui) async fn show(visit: Visit, params: Params) -> PageResult {
     let search = Search { text: params.get("device"), site: params.get("site"), ..Search::default() };
     let counts = overview.counts(query.application.as_deref(), query.version.as_deref());
     let named = Order::of_page(&params.text("sort"));
-    let by_state = word.is_empty() && counts.total() <= BY_STATE_MAX;
-    let order = if named.sort.is_none() && by_state { Order::of_page("state") } else { named };
+    let by_device = counts.total() <= BY_DEVICE_MAX;
+    let order = if named.sort.is_none() && by_device { Order::of_page("device") } else { named };
     let removals = part != Part::Present;
     let sort = order.sort.filter(|_| !removals).map(|sort| sort.to_string()).unwrap_or_default();
+    let shown_sort = named.sort.map(|sort| sort.to_string()).unwrap_or_default();
     let found = match part {
         Part::Present if !search.is_everything() && order.sort.is_some() => {
             deployments::list_in_order(state, &query, Some(&search), order, &params.paging()).await
@@ -185,7 +183,7 @@ pub(in crate::ui) async fn show(visit: Visit, params: Params) -> PageResult {
         ("device", &device),
         ("site", &site),
     ];
-    let heads = if removals { Heads::fixed() } else { Heads::new("/deployments", &filter, &sort) };
+    let heads = if removals { Heads::fixed() } else { Heads::new("/deployments", &filter, &shown_sort) };
     let everything = query.application.is_none();
     let mut tiles: Vec<Tile> = DeploymentState::ALL
         .into_iter()
