@@ -109,7 +109,7 @@ test("a registry is added, and a failed check is explained", async () => {
   assert.equal(await page.getByLabel("Password or token").inputValue(), "", "it is never shown");
   await page.getByLabel("Password or token").fill(origin.token);
   await page.getByRole("button", { name: "Save and check" }).click();
-  await byState(row(), "answered").waitFor();
+  await byState(row(), "reachable").waitFor();
   await row().getByText("Reachable; the user and password were accepted").waitFor();
   await row().getByRole("button", { name: `Check ${host}` }).click();
   await byReason(page, "reachable").waitFor();
@@ -183,7 +183,7 @@ test("the registry of an import is saved on request", async () => {
   await page.getByRole("button", { name: "Add", exact: true }).click();
   await page.getByRole("heading", { name: "Press 1.0.0" }).waitFor();
   await go("/settings/registries");
-  await byState(row(), "answered").waitFor();
+  await byState(row(), "reachable").waitFor();
 });
 
 test("nothing unexpected was logged in the console", () => {
