@@ -114,7 +114,7 @@ fn marks_simulated_devices_in_lists_details_and_explanations() {
     let _device = Device::start(&server, "press", "8Gi", "");
     let id = deploy(&server);
     let seen = server.run(&["device", "list"]);
-    assert!(seen.stdout.contains("press   compose (simulated)  amd64"), "{}", seen.stdout);
+    assert!(seen.stdout.contains("press   online  compose (simulated)  amd64"), "{}", seen.stdout);
     let seen = server.run(&["device", "show", "press"]);
     let words = "
 Vendor and model  Example, model One, serial 1

@@ -75,7 +75,7 @@ fn lists_and_revokes_enrollment_tokens() {
     let server = Server::start();
     assert_eq!(server.run(&["client", "enrollment-token", "press-07"]).code, 0);
     let listed = server.json(&["enrollment-token", "list"]);
-    assert_eq!((&listed[0]["client"], &listed[0]["state"]), (&"press-07".into(), &"open".into()));
+    assert_eq!((&listed[0]["client"], &listed[0]["state"]), (&"press-07".into(), &"active".into()));
     assert_eq!(server.run(&["enrollment-token", "revoke", "press-07"]).code, 2, "not a terminal");
     let gone = server.run(&["enrollment-token", "revoke", "press-07", "--comment", "wrong plant", "--yes"]);
     gone.check(0, "", "Revoked 1 enrollment token of press-07.\n");

@@ -246,19 +246,21 @@ pub async fn update(
 ) -> AppResult<wire::Client> {
     let id = client_id(id)?;
     let requested = stored_state(body.state);
-    let current = existing(state, &id).await?;
-    // The decision depends on the state, so the client must not change in between.
     let expected = match requested {
         ClientState::Pending => {
             let message = "write `accepted` to accept the client, `rejected` to reject a pending one, `decommissioned` \
                            to block an accepted one";
             return Err(AppError::invalid("state", message));
         }
-        ClientState::Rejected if current.state.excluded() != requested => {
-            let message = format!("client `{id}` was accepted; write `decommissioned` to block it");
-            return Err(AppError::invalid("state", message));
+        ClientState::Rejected => {
+            let current = existing(state, &id).await?;
+            if current.state.excluded() != requested {
+                let message = format!("client `{id}` was accepted; write `decommissioned` to block it");
+                return Err(AppError::invalid("state", message));
+            }
+            // The decision depends on the state, so the client must not change in between.
+            expected.or(Some(current.revision))
         }
-        ClientState::Rejected => expected.or(Some(current.revision)),
         ClientState::Accepted | ClientState::Decommissioned => expected,
     };
     let actor = caller.actor(body.comment);

@@ -59,7 +59,7 @@ async fn a_report_with_a_version_that_was_never_issued_changes_nothing() {
     refused(post(&press, stranger, &status(stranger, most, "installed")).await, 404, Some("deployment-not-found")).await;
     assert_eq!(version(), before, "a report about another deployment raises nothing");
     for adopted in [most, before + 100_001] {
-        refused(post(&press, id, &status(id, adopted, "installed")).await, 422, None).await;
+        refused(post(&press, id, &status(id, adopted, "installed")).await, 422, Some("semantic-error")).await;
         assert_eq!(version(), before, "{adopted}");
         assert_eq!(server.state().heads.rejected_version(&client_id("press")), Some(adopted), "shown on the client");
     }

@@ -178,6 +178,7 @@ async fn selects_all_devices_that_match_a_name_or_state() {
 async fn reconfigures_and_removes_on_selected_devices() {
     let server = TestServer::start().await;
     let (api, browser, _clients) = three(&server).await;
+    super::lists::counted_anew(&server);
     let page = text(&browser, "/catalog/press-vision?version=1.0.0").await;
     assert!(
         page.contains("data-action=\"reconfigure\" data-count=\"3\"")
