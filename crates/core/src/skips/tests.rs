@@ -22,12 +22,10 @@ fn renders_and_reads_back_every_reason() {
     check(&SkipReason::ChangedOrOnline, "changed-or-online", changed);
     let client = SkipReason::ClientNotFound { client: "press".into() };
     check(&client, "client-not-found", "client `press` does not exist");
-    let unpublished =
-        |problem| SkipReason::ClientCannotBePublished { problem, detail: "the document is lost".into() };
+    let unpublished = |problem| SkipReason::ClientCannotBePublished { problem, detail: "the document is lost".into() };
     let exhausted = "its client has no manifest versions left; enroll the device under another client id";
     check(&unpublished(PublishProblem::VersionsExhausted), "client-cannot-be-published", exhausted);
-    let unreadable =
-        "its desired state cannot be read: the document is lost; restore the database from a backup";
+    let unreadable = "its desired state cannot be read: the document is lost; restore the database from a backup";
     check(&unpublished(PublishProblem::Unreadable), "client-cannot-be-published", unreadable);
     check(&SkipReason::DeploymentIdTaken, "deployment-id-taken", "a deployment with this id already exists");
     check(&SkipReason::DeploymentGone, "deployment-gone", "the deployment no longer exists");

@@ -102,7 +102,8 @@ pub async fn admit(
     let mut outcome = Outcome::default();
     for client in clients {
         let current = clients::find(state, client).await?.map(|client| client.state);
-        if current.is_some_and(|current| if accept { current == ClientState::Accepted } else { current.is_excluded() }) {
+        if current.is_some_and(|current| if accept { current == ClientState::Accepted } else { current.is_excluded() })
+        {
             outcome.already += 1;
             continue;
         }

@@ -167,8 +167,7 @@ fn skip_failed(
             StoreError::Publish(PublishError::VersionsExhausted) => PublishProblem::VersionsExhausted,
             _ => PublishProblem::Unreadable,
         };
-        let reason =
-            SkipReason::ClientCannotBePublished { problem: problem_kind, detail: problem.to_string() };
+        let reason = SkipReason::ClientCannotBePublished { problem: problem_kind, detail: problem.to_string() };
         let known: BTreeSet<usize> = skipped.iter().map(|(index, _)| *index).collect();
         let items = by_client.get(client).into_iter().flatten().filter(|(index, _)| !known.contains(index));
         skipped.extend(items.map(|(index, _)| (*index, reason.clone())));

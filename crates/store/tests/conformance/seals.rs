@@ -217,13 +217,15 @@ pub(crate) async fn publishes_nothing_when_a_document_cannot_be_opened(db: Datab
     let items = [put(target(&client, deployment(2), None), "b")];
     let intent = rollout(RolloutKind::Create, vec![items[0].target.clone()], T0);
     store.rollout_create(&intent).await.unwrap();
-    let (what, source) = sealed(store.rollout_apply(intent.id, 0, &items, T0).await);
+    assert_eq!(store.rollout_apply(intent.id, 0, &items, T0).await.unwrap(), []);
+    let (what, source) = sealed(store.manifest_republish(&actor(), &client, T0).await);
     assert!(what.starts_with("`blobs.body` of `sha256:") && source == SealError::Broken, "{what}");
     sealed(store.manifest_republish(&actor(), &client, T0).await);
     let digest = store.deployment_get(id).await.unwrap().unwrap().deployment.yaml_digest;
     sealed(store.deployment_yaml(&client, id, &digest).await);
     assert_eq!(store.manifest(&client).await.unwrap(), before);
-    assert_eq!(store.rollout_get(intent.id).await.unwrap().unwrap().done, 0);
+    let skipped = store.rollout_get(intent.id).await.unwrap().unwrap().skipped;
+    assert_eq!(skipped[0].1.kind(), "client-cannot-be-published");
     assert_eq!(store.deployment_get(deployment(2)).await.unwrap(), None);
 }
 

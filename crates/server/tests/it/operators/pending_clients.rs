@@ -1,7 +1,7 @@
 //! Clients that connect with a valid identity before an operator has accepted them.
 
-use super::{api, problem};
 use super::pages::Browser;
+use super::{api, problem};
 use crate::support::client::{Device, refused};
 use crate::support::{TestServer, client_id, eventually};
 use margrave_api::client::PageQuery;
@@ -83,10 +83,7 @@ async fn shows_accepts_and_rejects_a_pending_client_on_the_pages() {
     assert_eq!(refused.state, ClientState::Rejected, "it stays rejected, however often it connects");
     assert!(pending(&server).await.is_empty());
     let records = api(&server).audit(Some("client/intruder"), &PageQuery::default()).await.unwrap().items;
-    assert_eq!(
-        (records[0].action.as_str(), records[0].comment.as_deref()),
-        ("client.reject", Some("not one of ours"))
-    );
+    assert_eq!((records[0].action.as_str(), records[0].comment.as_deref()), ("client.reject", Some("not one of ours")));
     let listed = browser.get("/settings/identities?state=rejected").await.text().await.unwrap();
     assert!(listed.contains("data-state=\"rejected\"") && listed.contains("intruder"), "{listed}");
     assert!(!listed.contains("press-09"), "{listed}");
@@ -103,7 +100,11 @@ async fn only_a_pending_client_can_be_rejected() {
     assert!(wrong.detail.contains("`decommissioned`"), "the next step is named: {}", wrong.detail);
     assert_eq!(api.client("press").await.unwrap().state, ClientState::Accepted);
     assert_eq!(api.reject_client("intruder", None).await.unwrap().state, ClientState::Rejected);
-    assert_eq!(api.reject_client("intruder", None).await.unwrap().state, ClientState::Rejected, "again changes nothing");
+    assert_eq!(
+        api.reject_client("intruder", None).await.unwrap().state,
+        ClientState::Rejected,
+        "again changes nothing"
+    );
     assert_eq!(api.accept_client("intruder", None).await.unwrap().state, ClientState::Accepted);
     assert_eq!(api.decommission_client("intruder", None).await.unwrap().state, ClientState::Decommissioned);
 }
