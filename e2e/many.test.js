@@ -84,6 +84,7 @@ test("devices are paged, and the selection is kept across pages", async () => {
   const name = await first.getByRole("rowheader").innerText();
   await first.getByRole("checkbox").check();
   await page.getByRole("button", { name: "Next page" }).click();
+  await page.waitForURL(/after=/);
   await page.getByText("1 selected").waitFor();
   assert.equal(await page.getByRole("checkbox", { name, exact: true }).count(), 0, "another page");
   await page.getByLabel("Name contains").fill(name);
