@@ -245,7 +245,9 @@ test("a new token is shown apart from the table", async () => {
   await go("/settings/tokens");
   await page.getByLabel("Name", { exact: true }).fill("gap");
   await act("create").click();
-  const [box, table] = await Promise.all([page.getByRole("status").filter({ hasText: "created" }), page.locator("#live > .panel").first()].map((one) => one.boundingBox()));
+  const created = page.getByRole("status").filter({ hasText: "created" });
+  await created.waitFor();
+  const [box, table] = await Promise.all([created, page.locator("#live > .panel").first()].map((one) => one.boundingBox()));
   assert.ok(table.y - (box.y + box.height) >= 8, `${table.y - box.y - box.height} pixels`);
   await page.setViewportSize({ width: 390, height: 844 });
   await wellMade(page, "a new token on a phone");
