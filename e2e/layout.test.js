@@ -254,6 +254,14 @@ test("a new token is shown apart from the table", async () => {
   await page.setViewportSize({ width: 1280, height: 860 });
 });
 
+test("on a phone a time in the audit log stays inside its column", async () => {
+  await page.setViewportSize({ width: 390, height: 844 });
+  await go("/audit");
+  const beyond = await page.locator("td > time").evaluateAll((all) => all.map((time) => time.getBoundingClientRect().right - time.parentElement.getBoundingClientRect().right));
+  assert.ok(beyond.length > 0 && Math.max(...beyond) <= 0, `${Math.max(...beyond)} pixels beyond the column`);
+  await page.setViewportSize({ width: 1280, height: 860 });
+});
+
 test("the states of an application's deployments are labeled", async () => {
   const { application } = (await server.api("deployments?limit=1")).items[0];
   await go(`/catalog/${application}`);
